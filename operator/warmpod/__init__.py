@@ -1,0 +1,1 @@
+"""warmpod: vLLM pods that take traffic only when they are measurably warm."""
