@@ -1,0 +1,172 @@
+"""The manifest inside a weights image: every file with its size and SHA-256.
+
+Run as `python -m warmpod.weights.manifest DIR` to write `DIR/warmpod-manifest.json`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from warmpod.weights.findings import WeightsError, summary
+from warmpod.weights.hashing import map_in_threads, sha256_of
+from warmpod.weights.tree import scan
+
+MANIFEST_NAME = "warmpod-manifest.json"
+VERSION = 1
+# A manifest line is about 150 bytes; the biggest models have a few hundred files. The bound
+# keeps a hostile image from filling the agent's memory.
+MAX_MANIFEST_BYTES = 8 * 1024 * 1024
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, order=True)
+class Entry:
+    """One file: path relative to the model directory, size in bytes, hex digest."""
+
+    path: str
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """All files of a model, sorted by path."""
+
+    files: tuple[Entry, ...]
+
+    @classmethod
+    def of(cls, entries: Iterable[Entry]) -> Manifest:
+        return cls(tuple(sorted(entries)))
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files together."""
+        return sum(entry.size for entry in self.files)
+
+    def to_json(self) -> bytes:
+        """The same bytes for the same files, because they become part of an image digest."""
+        files = [{"path": e.path, "size": e.size, "sha256": e.sha256} for e in self.files]
+        document = {"version": VERSION, "files": files}
+        return (json.dumps(document, indent=1, ensure_ascii=False) + "\n").encode()
+
+
+def from_directory(directory: Path) -> Manifest:
+    """Hash every file of `directory`. Raises WeightsError when the model is not whole."""
+    return Manifest.of(map_in_threads(lambda path: _entry(directory, path), model_files(directory)))
+
+
+def model_files(directory: Path) -> list[str]:
+    """The files that a manifest lists. Raises WeightsError when the model is not whole."""
+    try:
+        tree = scan(directory)
+    except OSError as error:
+        raise WeightsError(f"{directory}: cannot be listed: {error.strerror}") from error
+    if tree.findings:
+        raise WeightsError(f"{directory} is not a whole model: {summary(tree.findings)}")
+    files = [path for path in tree.files if path != MANIFEST_NAME]
+    if not files:
+        raise WeightsError(f"{directory} holds no files; name the model's own directory")
+    return files
+
+
+def read(directory: Path) -> Manifest | None:
+    """The manifest in `directory`, None when there is none. Raises WeightsError when unusable."""
+    path = directory / MANIFEST_NAME
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_MANIFEST_BYTES + 1)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise WeightsError(f"{MANIFEST_NAME}: cannot be read: {error.strerror}") from error
+    if len(content) > MAX_MANIFEST_BYTES:
+        raise WeightsError(f"{MANIFEST_NAME}: larger than {MAX_MANIFEST_BYTES} bytes")
+    return parse(content)
+
+
+def parse(content: bytes) -> Manifest:
+    """Raises WeightsError, which says what is wrong with the document."""
+    try:
+        document = json.loads(content)
+    except ValueError as error:
+        raise WeightsError(f"{MANIFEST_NAME}: not JSON: {error}") from error
+    if not isinstance(document, dict) or document.get("version") != VERSION:
+        raise WeightsError(f"{MANIFEST_NAME}: version must be {VERSION}; pack the model again")
+    files = document.get("files")
+    if not isinstance(files, list) or not files:
+        raise WeightsError(f"{MANIFEST_NAME}: files must be a list with at least one file")
+    entries = [_parse_entry(index, item) for index, item in enumerate(files)]
+    if len({entry.path for entry in entries}) != len(entries):
+        raise WeightsError(f"{MANIFEST_NAME}: files has a path twice")
+    return Manifest.of(entries)
+
+
+def write(directory: Path, manifest: Manifest) -> Path:
+    path = directory / MANIFEST_NAME
+    path.write_bytes(manifest.to_json())
+    return path
+
+
+def differences(expected: Manifest, actual: Manifest) -> list[str]:
+    """What `actual` has otherwise than `expected`, one line a file."""
+    old = {entry.path: entry for entry in expected.files}
+    new = {entry.path: entry for entry in actual.files}
+    lines = []
+    for path in sorted(old.keys() | new.keys()):
+        if path not in new:
+            lines.append(f"{path}: missing")
+        elif path not in old:
+            lines.append(f"{path}: not expected")
+        elif old[path].size != new[path].size:
+            lines.append(f"{path}: {new[path].size} bytes, expected {old[path].size}")
+        elif old[path].sha256 != new[path].sha256:
+            lines.append(f"{path}: sha256 {new[path].sha256}, expected {old[path].sha256}")
+    return lines
+
+
+def _entry(directory: Path, path: str) -> Entry:
+    full = directory / path
+    return Entry(path, full.stat().st_size, sha256_of(full))
+
+
+def _parse_entry(index: int, item: object) -> Entry:
+    where = f"{MANIFEST_NAME}: files[{index}]"
+    if not isinstance(item, dict):
+        raise WeightsError(f"{where}: must be an object with path, size and sha256")
+    path, size, digest = item.get("path"), item.get("size"), item.get("sha256")
+    if not isinstance(path, str) or not _is_inside(path):
+        raise WeightsError(f"{where}.path: must be a plain path below the model directory")
+    if not isinstance(size, int) or isinstance(size, bool) or size < 0:
+        raise WeightsError(f"{where}.size: must be a number of bytes")
+    if not isinstance(digest, str) or not _SHA256.fullmatch(digest):
+        raise WeightsError(f"{where}.sha256: must be 64 lower-case hex digits")
+    return Entry(path, size, digest)
+
+
+def _is_inside(path: str) -> bool:
+    parts = PurePosixPath(path).parts
+    plain = path == "/".join(parts) and "\0" not in path
+    return plain and bool(parts) and ".." not in parts and not path.startswith("/")
+
+
+def main(arguments: list[str]) -> int:
+    if len(arguments) != 1:
+        sys.stderr.write("usage: python -m warmpod.weights.manifest DIR\n")
+        return 2
+    try:
+        manifest = from_directory(Path(arguments[0]))
+        path = write(Path(arguments[0]), manifest)
+    except (WeightsError, OSError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    sys.stdout.write(f"{path}: {len(manifest.files)} files, {manifest.size} bytes\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

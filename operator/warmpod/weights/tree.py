@@ -1,0 +1,104 @@
+"""Which files make up a model directory, and which leftovers show that it is not whole.
+
+Names that start with a dot are not part of a model: downloaders keep their state there
+(`.cache/huggingface`, `.gitattributes`), and so does warmpod (`.warmpod-receipt.json`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from warmpod.weights.findings import Finding, Reason
+
+# Downloaders give an unfinished file one of these endings until it is whole.
+UNFINISHED_SUFFIXES = (".incomplete", ".part", ".aria2", ".crdownload")
+# Endings of files that engines load tensors from, whether or not anything lists them.
+WEIGHT_SUFFIXES = (".safetensors", ".bin", ".pt", ".pth", ".gguf")
+SHARD_INDEX_SUFFIXES = (".safetensors.index.json", ".bin.index.json")
+
+
+@dataclass(frozen=True)
+class Tree:
+    """The regular files of a directory (paths relative, sorted) and what is wrong with it."""
+
+    files: tuple[str, ...]
+    findings: tuple[Finding, ...]
+
+
+def scan(directory: Path) -> Tree:
+    """List `directory`. Raises OSError when it cannot be listed at all."""
+    files: list[str] = []
+    findings: list[Finding] = []
+    for path in _walk(directory):
+        finding = _judge(directory, path)
+        if finding is None:
+            files.append(path)
+        else:
+            findings.append(finding)
+    files.sort()
+    findings.extend(_missing_shards(directory, files))
+    return Tree(tuple(files), tuple(sorted(findings)))
+
+
+def _walk(directory: Path) -> Iterator[str]:
+    def fail(error: OSError) -> None:
+        raise error
+
+    for parent, folders, names in os.walk(directory, onerror=fail):
+        # os.walk does not descend into links to folders; they are judged like files.
+        links = [name for name in folders if os.path.islink(os.path.join(parent, name))]
+        folders[:] = [name for name in folders if not name.startswith(".") and name not in links]
+        for name in [*names, *links]:
+            if not name.startswith("."):
+                yield PurePosixPath(
+                    os.path.relpath(os.path.join(parent, name), directory)
+                ).as_posix()
+
+
+def _judge(directory: Path, path: str) -> Finding | None:
+    if path.endswith(UNFINISHED_SUFFIXES):
+        return Finding(path, Reason.WEIGHTS_MISSING, "left over from an unfinished download")
+    try:
+        mode = os.stat(directory / path).st_mode
+    except FileNotFoundError:
+        target = os.readlink(directory / path)
+        return Finding(path, Reason.WEIGHTS_MISSING, f"link to {target}, which does not exist")
+    except OSError as error:
+        return Finding(path, Reason.WEIGHTS_NOT_READABLE, f"cannot be examined: {error.strerror}")
+    if stat.S_ISREG(mode):
+        return None
+    return Finding(path, Reason.WEIGHTS_MISSING, "not a regular file; put the file itself here")
+
+
+def _missing_shards(directory: Path, files: Iterable[str]) -> Iterator[Finding]:
+    present = set(files)
+    for path in files:
+        if not path.endswith(SHARD_INDEX_SUFFIXES):
+            continue
+        try:
+            shards = _shards_of(directory / path)
+        except PermissionError as error:
+            yield Finding(path, Reason.WEIGHTS_NOT_READABLE, f"cannot be read: {error.strerror}")
+            continue
+        except (OSError, ValueError) as error:
+            yield Finding(path, Reason.WEIGHTS_MISSING, f"not a shard index: {error}")
+            continue
+        folder = PurePosixPath(path).parent
+        for shard in shards:
+            needed = (folder / shard).as_posix()
+            if needed not in present:
+                yield Finding(needed, Reason.WEIGHTS_MISSING, f"missing, but {path} names it")
+
+
+def _shards_of(index: Path) -> list[str]:
+    """The shard names of a Hugging Face index: the values of its `weight_map`."""
+    document = json.loads(index.read_bytes())
+    weight_map = document.get("weight_map") if isinstance(document, dict) else None
+    if not isinstance(weight_map, dict) or not all(isinstance(v, str) for v in weight_map.values()):
+        raise ValueError("it has no weight_map of file names")
+    return sorted(set(weight_map.values()))

@@ -1,0 +1,20 @@
+"""A small model directory in the shape Hugging Face gives it."""
+
+import json
+from pathlib import Path
+
+SHARDS = ("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors")
+
+
+def make_model(directory: Path, shard_bytes: int = 9000) -> Path:
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "config.json").write_text("{}")
+    (directory / "original").mkdir()
+    (directory / "original" / "params.json").write_text("{}")
+    for number, shard in enumerate(SHARDS, start=1):
+        (directory / shard).write_bytes(bytes([number]) * shard_bytes)
+    index = {"metadata": {}, "weight_map": {"a": SHARDS[0], "b": SHARDS[1], "c": SHARDS[0]}}
+    (directory / "model.safetensors.index.json").write_text(json.dumps(index))
+    for path in directory.rglob("*"):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    return directory
