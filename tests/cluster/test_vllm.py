@@ -1,0 +1,98 @@
+"""The main path on the real engine: vLLM on the CPU with a small Llama."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from openai import OpenAI
+
+from cluster.test_gate import boot_of
+from support.api import Api, JsonObject
+from support.endpoints import EndpointWatch, GateSampler
+from support.models import ENGINE_CPU, ModelView, warm_model
+from support.node import Node, kill
+from support.traffic import Traffic
+from support.waiting import wait_until
+
+pytestmark = pytest.mark.vllm
+
+START_LIMIT_S = 600  # an idle machine takes one minute
+
+
+@pytest.fixture(scope="module")
+def vllm(api: Api) -> Iterator[ModelView]:
+    """One real engine for all tests of this module, since its start is long."""
+    namespace = api.create(
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"generateName": "test-vllm-"}}
+    )["metadata"]["name"]
+    api.apply(vllm_model(namespace))
+    view = ModelView(api, "llama", namespace)
+    with GateSampler(view) as sampler:
+        view.wait_ready(timeout_s=START_LIMIT_S)
+    assert sampler.violations == []
+    yield view
+    api.delete("Namespace", namespace)
+    wait_until("namespace gone", lambda: api.find("Namespace", namespace) is None, timeout_s=180)
+
+
+def vllm_model(namespace: str) -> JsonObject:
+    engine = {
+        "image": ENGINE_CPU,
+        "args": [
+            "--dtype=bfloat16",
+            "--max-model-len=256",
+            "--max-num-seqs=4",
+            "--enforce-eager",
+        ],
+        "env": [
+            {"name": "VLLM_CPU_KVCACHE_SPACE", "value": "1"},
+            {"name": "VLLM_CPU_OMP_THREADS_BIND", "value": "nobind"},
+        ],
+        "resources": {"requests": {"cpu": "500m", "memory": "4Gi"}},
+    }
+    return warm_model("llama", namespace, engine=engine, warmup={"stallSeconds": 300})
+
+
+def test_official_client_gets_an_answer(vllm: ModelView) -> None:
+    client = OpenAI(base_url=f"{vllm.service_url()}/v1", api_key="none")
+    assert [model.id for model in client.models.list()] == ["llama"]
+    answer = client.chat.completions.create(
+        model="llama", messages=[{"role": "user", "content": "Hello"}], max_tokens=8
+    )
+    assert answer.usage is not None
+    assert answer.usage.completion_tokens > 0
+
+
+def test_start_up_timeline(vllm: ModelView) -> None:
+    def recorded() -> list[JsonObject]:
+        return list(vllm.get()["status"].get("lastStartups", []))
+
+    (startup,) = wait_until("a start-up is recorded", recorded, timeout_s=30)
+    assert startup["pod"] == vllm.engine_pod()["metadata"]["name"]
+
+
+def test_no_request_fails_once_ready(vllm: ModelView) -> None:
+    with Traffic(vllm.service_url(), "llama") as traffic:
+        wait_until("fifty requests", lambda: traffic.succeeded >= 50, timeout_s=120)
+    assert traffic.failures == []
+
+
+@pytest.mark.parametrize("victim", ["main", "core"])
+def test_killed_vllm_is_out_at_once_and_back_after_its_own_warm_up(
+    api: Api, node: Node, vllm: ModelView, victim: str
+) -> None:
+    pod = vllm.engine_pod()
+    uid, address, boot = pod["metadata"]["uid"], pod["status"]["podIP"], boot_of(vllm)
+    watch = EndpointWatch(api, vllm)
+    watch.wait_for(address, ready=True, timeout_s=30)
+    with GateSampler(vllm) as sampler:
+        pid = node.engine_main(uid) if victim == "main" else node.engine_core(uid)
+        killed = time.monotonic()
+        kill(pid)
+        assert watch.wait_for(address, ready=False, timeout_s=10) - killed < 1
+        watch.wait_for(address, ready=True, timeout_s=START_LIMIT_S)
+    assert sampler.violations == []
+    assert boot_of(vllm) != boot
+    assert vllm.engine_pod()["metadata"]["uid"] == uid

@@ -1,0 +1,99 @@
+"""When a pod was a ready endpoint of its Service, as the API server told it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, field
+from types import TracebackType
+
+from support.api import Api, JsonObject
+from support.models import ModelView, gate_is_open
+
+
+@dataclass
+class GateSampler:
+    """Compares, ten times a second, the ready endpoints of a model with its pods' gates.
+
+    The endpoints are read first: a gate that was closed when they were read and
+    opened in between cannot be taken for a violation.
+    """
+
+    view: ModelView
+    violations: list[str] = field(default_factory=list)
+    samples: int = 0
+    _stop: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+
+    def __enter__(self) -> GateSampler:
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stop.set()
+        assert self._thread is not None
+        self._thread.join(timeout=30)
+
+    def _run(self) -> None:
+        while not self._stop.wait(0.1):
+            ready = self.view.ready_addresses()
+            for pod in self.view.engine_pods():
+                if pod.get("status", {}).get("podIP") in ready and not gate_is_open(pod):
+                    self.violations.append(f"{time.time():.3f}: {pod['metadata']['name']}")
+            self.samples += 1
+
+
+class EndpointWatch:
+    """Notes the moment of every change of a model's set of ready addresses."""
+
+    def __init__(self, api: Api, view: ModelView, timeout_s: int = 600) -> None:
+        self._service = view.name
+        self._slices: dict[str, set[str]] = {}
+        self._changes: list[tuple[float, frozenset[str]]] = []
+        self._changed = threading.Condition()
+        events = api.watch("EndpointSlice", view.namespace, timeout_s)
+        self._thread = threading.Thread(target=self._run, args=(events,), daemon=True)
+        self._thread.start()
+
+    def _run(self, events: object) -> None:
+        for event in events:  # type: ignore[attr-defined]
+            found: JsonObject = event["object"]
+            labels = found["metadata"].get("labels", {})
+            if labels.get("kubernetes.io/service-name") == self._service:
+                self._note(event["type"], found)
+
+    def _note(self, kind: str, found: JsonObject) -> None:
+        ready = {
+            address
+            for endpoint in found.get("endpoints") or []
+            if endpoint.get("conditions", {}).get("ready")
+            for address in endpoint["addresses"]
+        }
+        with self._changed:
+            self._slices[found["metadata"]["name"]] = set() if kind == "DELETED" else ready
+            everything = frozenset().union(*self._slices.values())
+            if not self._changes or self._changes[-1][1] != everything:
+                self._changes.append((time.monotonic(), everything))
+                self._changed.notify_all()
+
+    def wait_for(self, address: str, *, ready: bool, timeout_s: float) -> float:
+        """The moment (monotonic) when the address last came to be in that state."""
+        with self._changed:
+            holds = self._changed.wait_for(
+                lambda: bool(self._changes) and (address in self._changes[-1][1]) == ready,
+                timeout=timeout_s,
+            )
+            state = "a ready endpoint" if ready else "out of the endpoints"
+            assert holds, f"{address} is not {state} within {timeout_s:.0f} s"
+            moment = self._changes[-1][0]
+            for since, addresses in reversed(self._changes):
+                if (address in addresses) != ready:
+                    break
+                moment = since
+            return moment

@@ -1,0 +1,145 @@
+"""Builders of WarmModels for tests, and readers of what became of them."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+from support.api import Api, JsonObject
+from support.waiting import wait_until
+
+ENGINE_SIM = "127.0.0.1:5000/warmpod/engine-sim:dev"
+ENGINE_CPU = "127.0.0.1:5000/warmpod/engine-cpu:dev"
+WEIGHTS_TINY = "127.0.0.1:5000/warmpod/weights-tiny:dev"
+GATE = "warmpod.io/Warm"
+
+
+def warm_model(name: str, namespace: str, **spec: Any) -> JsonObject:
+    """A WarmModel that runs the simulator; keywords replace whole fields of the spec."""
+    base: JsonObject = {
+        "replicas": 1,
+        "model": {"image": WEIGHTS_TINY},
+        "engine": {
+            "image": ENGINE_SIM,
+            "resources": {"requests": {"cpu": "20m", "memory": "64Mi"}},
+        },
+        "warmup": {"stallSeconds": 60, "canaryPeriodSeconds": 5},
+    }
+    return {
+        "apiVersion": "warmpod.io/v1alpha1",
+        "kind": "WarmModel",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": base | copy.deepcopy(spec),
+    }
+
+
+def with_engine(model: JsonObject, **engine: Any) -> JsonObject:
+    """The model with fields of its engine replaced; `sim` sets the simulator's knobs."""
+    changed = copy.deepcopy(model)
+    knobs = engine.pop("sim", {})
+    changed["spec"]["engine"].update(engine)
+    if knobs:
+        changed["spec"]["engine"]["env"] = [
+            {"name": f"SIM_{key.upper()}", "value": str(value)} for key, value in knobs.items()
+        ]
+    return changed
+
+
+@dataclass(frozen=True)
+class ModelView:
+    """What the API server tells about one WarmModel."""
+
+    api: Api
+    name: str
+    namespace: str
+
+    def get(self) -> JsonObject:
+        return self.api.get("WarmModel", self.name, self.namespace)
+
+    def condition(self, type_: str) -> JsonObject:
+        """The condition, or {} when it is not there or belongs to an older generation."""
+        model = self.api.find("WarmModel", self.name, self.namespace)
+        if model is None:
+            return {}
+        found = condition_of(model, type_)
+        if found.get("observedGeneration") != model["metadata"]["generation"]:
+            return {}
+        return found
+
+    def conditions(self) -> str:
+        model = self.api.find("WarmModel", self.name, self.namespace) or {}
+        found = model.get("status", {}).get("conditions", [])
+        return "\n".join(f"{c['type']}={c['status']} {c['reason']}: {c['message']}" for c in found)
+
+    def engine_pods(self) -> list[JsonObject]:
+        return self._pods("engine")
+
+    def prefetch_pods(self) -> list[JsonObject]:
+        return self._pods("prefetch")
+
+    def _pods(self, component: str) -> list[JsonObject]:
+        selector = f"warmpod.io/model={self.name},warmpod.io/component={component}"
+        return self.api.list("Pod", self.namespace, selector)
+
+    def engine_pod(self) -> JsonObject:
+        """The one engine pod that is not on its way out."""
+        pods = [pod for pod in self.engine_pods() if "deletionTimestamp" not in pod["metadata"]]
+        assert len(pods) == 1, f"{len(pods)} engine pods of {self.name}"
+        return pods[0]
+
+    def wait_ready(self, timeout_s: float = 120) -> None:
+        self.wait_condition("Ready", "True", timeout_s=timeout_s)
+
+    def wait_condition(
+        self, type_: str, status: str, reasons: set[str] | None = None, timeout_s: float = 60
+    ) -> JsonObject:
+        def holds() -> JsonObject | None:
+            found = self.condition(type_)
+            if found.get("status") != status:
+                return None
+            return found if reasons is None or found["reason"] in reasons else None
+
+        wanted = f"{self.name}: {type_}={status}" + (f" for {sorted(reasons)}" if reasons else "")
+        found = wait_until(wanted, holds, timeout_s=timeout_s, describe=self.conditions)
+        assert found is not None
+        return found
+
+    def ready_addresses(self) -> set[str]:
+        """Pod addresses that the Service sends traffic to."""
+        selector = f"kubernetes.io/service-name={self.name}"
+        slices = self.api.list("EndpointSlice", self.namespace, selector)
+        return {
+            address
+            for found in slices
+            for endpoint in found.get("endpoints") or []
+            if endpoint.get("conditions", {}).get("ready")
+            for address in endpoint["addresses"]
+        }
+
+    def service_url(self) -> str:
+        service = self.api.get("Service", self.name, self.namespace)
+        return f"http://{service['spec']['clusterIP']}:8000"
+
+
+def condition_of(body: JsonObject, type_: str) -> JsonObject:
+    """A condition of any object, {} where it has none of that type."""
+    for condition in body.get("status", {}).get("conditions") or []:
+        if condition["type"] == type_:
+            found: JsonObject = condition
+            return found
+    return {}
+
+
+def gate_is_open(pod: JsonObject) -> bool:
+    return bool(condition_of(pod, GATE).get("status") == "True")
+
+
+def container_status(pod: JsonObject, name: str) -> JsonObject:
+    status = pod.get("status", {})
+    for key in ("initContainerStatuses", "containerStatuses"):
+        for container in status.get(key) or []:
+            if container["name"] == name:
+                found: JsonObject = container
+                return found
+    return {}

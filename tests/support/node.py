@@ -1,0 +1,99 @@
+"""The processes of pods on the local node, seen from the machine itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+from support.images import binary
+from support.waiting import wait_until
+
+
+class Node:
+    """The one real node: its container runtime and the processes of its pods."""
+
+    def __init__(self, socket: Path) -> None:
+        self._socket = socket
+
+    def crictl(self, *arguments: str) -> str:
+        endpoint = f"unix://{self._socket}"
+        command = [
+            str(binary("crictl")),
+            f"--runtime-endpoint={endpoint}",
+            f"--image-endpoint={endpoint}",
+            *arguments,
+        ]
+        completed = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert completed.returncode == 0, completed.stderr
+        return completed.stdout
+
+    def container_pid(self, pod_uid: str, container: str) -> int:
+        """The process that is PID 1 of a running container."""
+        selector = ["--label", f"io.kubernetes.pod.uid={pod_uid}", "--name", f"^{container}$"]
+        listed = json.loads(self.crictl("ps", "--state", "Running", "--output", "json", *selector))[
+            "containers"
+        ]
+        assert len(listed) == 1, f"{len(listed)} running containers {container}"
+        inspected = json.loads(self.crictl("inspect", listed[0]["id"]))
+        return int(inspected["info"]["pid"])
+
+    def engine_main(self, pod_uid: str) -> int:
+        """The engine's main process: the child of the launcher."""
+        launcher = self.container_pid(pod_uid, "engine")
+
+        def child() -> int | None:
+            found = [pid for pid in children(launcher) if is_alive(pid)]
+            return found[0] if found else None
+
+        pid = wait_until("the launcher has started an engine", child, timeout_s=30)
+        assert pid is not None
+        return pid
+
+    def engine_core(self, pod_uid: str) -> int:
+        """The engine's own worker process, which holds the model."""
+
+        def core() -> int | None:
+            for pid in descendants(self.engine_main(pod_uid)):
+                if title(pid).startswith("VLLM::EngineCo"):
+                    return pid
+            return None
+
+        pid = wait_until("the engine has a core process", core, timeout_s=60)
+        assert pid is not None
+        return pid
+
+
+def kill(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)
+
+
+def children(pid: int) -> list[int]:
+    try:
+        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
+def descendants(pid: int) -> list[int]:
+    found = children(pid)
+    return found + [grandchild for child in found for grandchild in descendants(child)]
+
+
+def title(pid: int) -> str:
+    """The title that a process gave itself: its command line, or else its short name."""
+    try:
+        command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0].decode()
+        return command if command.startswith("VLLM") else Path(f"/proc/{pid}/comm").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return stat.rpartition(")")[2].split()[0] != "Z"
