@@ -1,0 +1,1 @@
+"""The operator: events in, desired state out."""

@@ -1,0 +1,280 @@
+"""Every reason that stands in a condition or an event, with what it means and what to do about it.
+
+One module, so that a reason is spelled in one place, the documentation can be checked against it,
+and an alert on a reason cannot break unnoticed. The sidecar imports it too, so it stays free of
+everything but the standard library.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+ALL: Final[dict[str, Reason]] = {}
+
+
+class Reason(str):
+    """A CamelCase reason; it is a `str`, so it goes into JSON and comparisons as it is."""
+
+    __slots__ = ("meaning", "remedy")
+
+    meaning: str
+    remedy: str
+
+    def __new__(cls, name: str, meaning: str, remedy: str = "Nothing to do.") -> Reason:
+        reason = super().__new__(cls, name)
+        reason.meaning = meaning
+        reason.remedy = remedy
+        if name in ALL:
+            raise ValueError(f"reason {name} is defined twice")
+        ALL[name] = reason
+        return reason
+
+
+# --- Reported by the sidecar in the pod condition warmpod.io/Warm ---------------------------------
+
+WARM = Reason("Warm", "The engine boot was exercised and its latency has settled.")
+OPENED_UNPROVEN = Reason(
+    "OpenedUnproven",
+    "Warm-up failed and spec.warmup.onFailure is Open, so the pod takes traffic unproven.",
+    "Look at the sidecar's log; set spec.warmup.onFailure to Block to keep such pods out.",
+)
+SIDECAR_STARTING = Reason("SidecarStarting", "The warm-up sidecar has started and looks around.")
+ENGINE_STARTING = Reason("EngineStarting", "The engine runs but does not answer HTTP yet.")
+WARMING_UP = Reason("WarmingUp", "The engine answers and is being exercised.")
+NO_TOKEN_YET = Reason(
+    "NoTokenYet",
+    "The engine answers HTTP but has not produced one token.",
+    "Look at the engine's log; the model may be stuck in its first forward pass.",
+)
+WARMUP_STALLED = Reason(
+    "WarmupStalled",
+    "Warm-up made no progress for spec.warmup.stallSeconds.",
+    "Look at the engine's log; raise spec.warmup.stallSeconds if one step may take that long.",
+)
+WARMUP_FAILED = Reason(
+    "WarmupFailed",
+    "The engine answered the warm-up requests with errors.",
+    "The message carries the status and the body; correct spec.engine.args or the model.",
+)
+ENGINE_DIED = Reason(
+    "EngineDied",
+    "The engine process ended; the next boot starts in place.",
+    "The message carries the exit code and the last log line.",
+)
+ENGINE_GAVE_UP = Reason(
+    "EngineGaveUp",
+    "Too many engine boots in a row failed before they were warm.",
+    "The message carries the last log line; correct spec.engine.",
+)
+STOPPING = Reason("Stopping", "The pod is being stopped, so its gate is closed.")
+CANARY_FAILED = Reason(
+    "CanaryFailed",
+    "A warm engine stopped answering the sidecar's canary.",
+    "Look at the engine's log; the gate opens again when the canary succeeds.",
+)
+OUT_OF_MEMORY = Reason(
+    "OutOfMemory",
+    "The engine ran out of accelerator or host memory.",
+    "Lower --gpu-memory-utilization or --max-model-len in spec.engine.args, or give more memory in "
+    "spec.engine.resources.",
+)
+UNSUPPORTED_ARGUMENT = Reason(
+    "UnsupportedArgument",
+    "The engine refused a command line argument.",
+    "Correct spec.engine.args for the version in spec.engine.image.",
+)
+MODEL_NOT_FOUND = Reason(
+    "ModelNotFound",
+    "The engine found no model at the path it was given.",
+    "Check that spec.model.image holds the model at its root.",
+)
+PORT_IN_USE = Reason(
+    "PortInUse",
+    "The engine's port is taken inside the pod.",
+    "Choose another --port in spec.engine.args, or take hostNetwork and extra containers out.",
+)
+
+# --- Reported by the agent in the pod condition warmpod.io/Resident -------------------------------
+
+RESIDENT = Reason("Resident", "The weights are verified and measured to be in the node's memory.")
+VERIFIED = Reason("Verified", "The weights are verified; each pod holds its own copy.")
+VERIFYING = Reason("Verifying", "The agent reads the weights and compares their digests.")
+LOADING = Reason("Loading", "The verified weights are being brought into memory.")
+WEIGHTS_MISSING = Reason(
+    "WeightsMissing",
+    "A file that the weights image promises is not in it.",
+    "Build and push the image in spec.model.image again.",
+)
+SIZE_MISMATCH = Reason(
+    "SizeMismatch",
+    "A weights file has another size than its manifest says.",
+    "Build and push the image in spec.model.image again.",
+)
+DIGEST_MISMATCH = Reason(
+    "DigestMismatch",
+    "A weights file has other content than its manifest says.",
+    "Build and push the image in spec.model.image again; suspect the node's disk if only one "
+    "node reports it.",
+)
+WEIGHTS_NOT_READABLE = Reason(
+    "WeightsNotReadable",
+    "The agent may not read a weights file.",
+    "Give the files in the image in spec.model.image mode 0644 and directories 0755.",
+)
+NOT_RESIDENT = Reason(
+    "NotResident",
+    "Verified weights were dropped from memory; the agent brings them back.",
+    "If it stays, the node is short of memory: raise spec.weights.size or free the node.",
+)
+MEMORY_TOO_SMALL = Reason(
+    "MemoryTooSmall",
+    "The weights do not fit into the memory they were given.",
+    "Raise spec.weights.size to the size of the weights, or use bigger nodes.",
+)
+RESIDENCY_NOT_MEASURABLE = Reason(
+    "ResidencyNotMeasurable",
+    "The weights are verified, but this node gives no way to measure that they are in memory.",
+    "Allow the agent CAP_IPC_LOCK (namespace level privileged), or use medium PodMemory.",
+)
+
+# --- Found by the operator: input it cannot act on ------------------------------------------------
+
+INVALID_SPEC = Reason(
+    "InvalidSpec",
+    "The spec cannot be read.",
+    "Correct the field that the message names.",
+)
+NAME_CONFLICT = Reason(
+    "NameConflict",
+    "An object with the name of one of our children exists and belongs to somebody else.",
+    "Delete or rename that object, or give the WarmModel another name. It is never overwritten.",
+)
+CHILD_REJECTED = Reason(
+    "ChildRejected",
+    "The API server refused an object that the WarmModel needs.",
+    "The message carries the API server's answer; correct the field that it names.",
+)
+POD_SECURITY_REFUSED = Reason(
+    "PodSecurityRefused",
+    "The namespace's Pod Security level forbids the pods.",
+    "Use weights.medium Image or PodMemory, drop what the message names from spec.pod and "
+    "spec.engine, or relax the namespace's label pod-security.kubernetes.io/enforce.",
+)
+POD_CREATION_FAILED = Reason(
+    "PodCreationFailed",
+    "The API server refuses to create the pods (quota, admission).",
+    "The message carries the API server's answer.",
+)
+UNKNOWN_ARGUMENT = Reason(
+    "UnknownArgument",
+    "An engine argument exists in no version of vLLM.",
+    "Take it out of spec.engine.args; the message says what does its job.",
+)
+
+# --- Found by the operator: images and containers -------------------------------------------------
+
+IMAGE_NOT_FOUND = Reason(
+    "ImageNotFound",
+    "The registry does not have the image.",
+    "Correct the reference in spec.model.image or spec.engine.image, or push the image.",
+)
+IMAGE_PULL_AUTH = Reason(
+    "ImagePullAuth",
+    "The registry wants credentials, or the repository does not exist.",
+    "Name a pull secret in spec.pod.imagePullSecrets, or correct the reference.",
+)
+IMAGE_PULL_FAILED = Reason(
+    "ImagePullFailed",
+    "A node cannot pull the image.",
+    "The message carries the container runtime's answer.",
+)
+INVALID_IMAGE_NAME = Reason(
+    "InvalidImageName",
+    "The image reference is not a valid one.",
+    "Correct spec.model.image or spec.engine.image.",
+)
+ARCH_MISMATCH = Reason(
+    "ArchMismatch",
+    "The image is not built for the node's processor architecture.",
+    "Push an image for that architecture, or choose other nodes in spec.pod.nodeSelector.",
+)
+CONTAINER_CONFIG_ERROR = Reason(
+    "ContainerConfigError",
+    "The kubelet cannot make up the container (a Secret or ConfigMap is missing, or the image's "
+    "user is not allowed).",
+    "Create what the message names, or correct spec.engine.env and spec.engine.securityContext.",
+)
+CONTAINER_START_FAILED = Reason(
+    "ContainerStartFailed",
+    "The container runtime cannot start the container.",
+    "The message carries the runtime's answer; correct spec.engine.command or the image.",
+)
+ENGINE_CRASH_LOOPING = Reason(
+    "EngineCrashLooping",
+    "The engine keeps exiting before it is warm.",
+    "The message carries the exit code and the last log line; correct spec.engine.",
+)
+CONTAINER_CRASH_LOOPING = Reason(
+    "ContainerCrashLooping",
+    "A container of warmpod itself keeps exiting.",
+    "The message names pod and container; look at its log.",
+)
+WEIGHTS_INIT_FAILED = Reason(
+    "WeightsInitFailed",
+    "The init container could not fill the pod's memory volume with verified weights.",
+    "The message carries its last words; check spec.weights.size and spec.model.image.",
+)
+POD_FAILED = Reason(
+    "PodFailed",
+    "The kubelet ended or refused the pod.",
+    "The message carries the kubelet's reason; a new pod replaces it.",
+)
+UNSCHEDULABLE = Reason(
+    "Unschedulable",
+    "No node can take the pod.",
+    "The message is the scheduler's; change spec.pod or spec.engine.resources, or add nodes.",
+)
+NO_ELIGIBLE_NODES = Reason(
+    "NoEligibleNodes",
+    "No node of the cluster matches spec.pod.nodeSelector, affinity and tolerations.",
+    "Correct them, or add nodes.",
+)
+
+# --- Found by the operator: progress --------------------------------------------------------------
+
+RESOLVING_IMAGES = Reason(
+    "ResolvingImages", "The registry is being asked what the image tags stand for."
+)
+CREATING = Reason("Creating", "The objects of the WarmModel are being created.")
+PREFETCHING = Reason("Prefetching", "Images are being pulled on the eligible nodes.")
+PREFETCHED = Reason("Prefetched", "Every eligible node holds every image.")
+WAITING_FOR_WEIGHTS = Reason(
+    "WaitingForWeights", "No engine starts before the weights were verified on one node."
+)
+WAITING_FOR_PODS = Reason("WaitingForPods", "The engine pods are being created and scheduled.")
+WAITING_FOR_DELETION = Reason(
+    "WaitingForDeletion",
+    "Objects of an earlier WarmModel of the same name are still being deleted.",
+)
+WAITING_FOR_WARM_PODS = Reason("WaitingForWarmPods", "Engine pods are on their way to being warm.")
+ROLLING_OUT = Reason(
+    "RollingOut", "Pods of the new revision become warm while the previous ones still serve."
+)
+ALL_WARM = Reason("AllWarm", "As many pods are warm as spec.replicas asks for.")
+SCALED_TO_ZERO = Reason("ScaledToZero", "spec.replicas is 0.")
+NO_STANDBY_REQUESTED = Reason("NoStandbyRequested", "spec.standby.replicas is 0.")
+UP_TO_DATE = Reason("UpToDate", "Nothing is left to do for this generation.")
+PROGRESSING = Reason("Progressing", "The operator and the cluster are working on it.")
+NOTHING_WRONG = Reason("NothingWrong", "Nothing needs a person.")
+DELETING = Reason("Deleting", "The WarmModel is being deleted.")
+
+# --- Reasons of events only -----------------------------------------------------------------------
+
+REVISION_CREATED = Reason(
+    "RevisionCreated", "The spec became a new revision; its pod templates are fixed from now on."
+)
+DIGEST_UNRESOLVED = Reason(
+    "DigestUnresolved",
+    "The registry did not say what a tag stands for, so the tag is used as written.",
+    "Write the image by digest in the spec, so that every pod runs the same content.",
+)
