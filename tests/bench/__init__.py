@@ -1,0 +1,1 @@
+"""Measurements on the local cluster: `make bench`."""

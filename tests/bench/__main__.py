@@ -1,0 +1,133 @@
+"""Measures everything and writes docs/benchmarks/<name>.json, one file a subject.
+
+python -m bench [SUBJECT...]      subjects: gate, footprint, operator, startup
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+
+from bench import gate, operator_load, startup, usage
+from support.api import Api, JsonObject
+from support.models import ModelView, warm_model
+from support.node import Node
+from support.waiting import wait_until
+
+OUTPUT = Path(__file__).resolve().parents[2] / "docs" / "benchmarks"
+CONTAINERD_SOCKET = Path("/run/warmpod-cluster/containerd.sock")
+REPEATS = 3
+
+
+@contextmanager
+def namespace(api: Api) -> Iterator[str]:
+    name: str = api.create(
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"generateName": "bench-"}}
+    )["metadata"]["name"]
+    try:
+        yield name
+    finally:
+        api.delete("Namespace", name)
+        wait_until("namespace is gone", lambda: api.find("Namespace", name) is None, timeout_s=300)
+
+
+def bench_gate(api: Api, node: Node) -> JsonObject:
+    with namespace(api) as name:
+        view = simulated(api, name)
+        delays = gate.measure_kills(api, node, view)
+    milliseconds = sorted(round(1000 * delay, 1) for delay in delays)
+    return {
+        "kills": len(milliseconds),
+        "median_ms": statistics.median(milliseconds),
+        "worst_ms": milliseconds[-1],
+        "all_ms": milliseconds,
+    }
+
+
+def bench_footprint(api: Api, node: Node) -> JsonObject:
+    with namespace(api) as name:
+        view = simulated(api, name)
+        engine = view.engine_pod()["metadata"]["uid"]
+        prefetch = view.prefetch_pods()[0]["metadata"]["uid"]
+        containers = {
+            "sidecar": node.container_pid(engine, "warmup"),
+            "agent": node.container_pid(prefetch, "agent"),
+        }
+        seconds = operator_load.IDLE_SECONDS
+        return {what: rounded(usage.measure(pid, seconds)) for what, pid in containers.items()}
+
+
+def bench_operator(api: Api, node: Node) -> JsonObject:
+    idle = operator_load.measure_idle(api, node)
+    with namespace(api) as name:
+        loaded = operator_load.measure_with_many(api, node, name)
+    return {"idle": rounded(idle), f"{operator_load.MODELS} WarmModels": rounded(loaded)}
+
+
+def bench_startup(api: Api, node: Node) -> JsonObject:
+    """Alternates the two, so that noise of the machine meets both alike."""
+    warm, plain = [], []
+    for _ in range(REPEATS):
+        with namespace(api) as name:
+            plain.append(startup.measure_plain(api, name))
+        with namespace(api) as name:
+            warm.append(startup.measure_warm(api, name))
+    return {
+        "warmpod": [startup.as_json(start) for start in warm],
+        "plain": [startup.as_json(start) for start in plain],
+        "ratio_to_traffic": ratio([w.to_traffic for w in warm], [p.to_traffic for p in plain]),
+        "ratio_first_to_steady_warmpod": ratio(
+            [w.first_request_s for w in warm], [w.steady_request_s for w in warm]
+        ),
+        "ratio_first_to_steady_plain": ratio(
+            [p.first_request_s for p in plain], [p.steady_request_s for p in plain]
+        ),
+    }
+
+
+def simulated(api: Api, name: str) -> ModelView:
+    api.apply(warm_model("bench", name, warmup={}))
+    view = ModelView(api, "bench", name)
+    view.wait_ready()
+    return view
+
+
+def ratio(ours: list[float], theirs: list[float]) -> float:
+    return round(statistics.median(ours) / statistics.median(theirs), 2)
+
+
+def rounded(measured: usage.Usage) -> JsonObject:
+    return {name: round(value, 2) for name, value in asdict(measured).items()}
+
+
+SUBJECTS: dict[str, Callable[[Api, Node], JsonObject]] = {
+    "gate": bench_gate,
+    "footprint": bench_footprint,
+    "operator": bench_operator,
+    "startup": bench_startup,
+}
+
+
+def main() -> int:
+    wanted = sys.argv[1:] or list(SUBJECTS)
+    if unknown := sorted(set(wanted) - set(SUBJECTS)):
+        print(f"no subject {', '.join(unknown)}; choose from {', '.join(SUBJECTS)}")
+        return 2
+    api, node = Api(Path(os.environ["KUBECONFIG"])), Node(CONTAINERD_SOCKET)
+    OUTPUT.mkdir(parents=True, exist_ok=True)
+    for subject in wanted:
+        print(f"measuring {subject} …", flush=True)
+        result = SUBJECTS[subject](api, node)
+        (OUTPUT / f"{subject}.json").write_text(json.dumps(result, indent=2) + "\n")
+        print(json.dumps(result, indent=2), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,64 @@
+"""Nodes that kwok plays, for tests with more nodes and pods than one machine can run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from support.api import STRATEGIC_PATCH, Api, JsonObject
+from support.models import condition_of
+from support.waiting import wait_until
+
+LABEL = {"tests.warmpod.io/fake": "true"}
+TAINT = {"key": "kwok.x-k8s.io/node", "value": "fake", "effect": "NoSchedule"}
+# A pod with this, and only such a pod, lands on a fake node.
+ON_FAKE_NODES: JsonObject = {
+    "nodeSelector": LABEL,
+    "tolerations": [{"key": TAINT["key"], "operator": "Exists"}],
+}
+
+
+@contextmanager
+def fake_nodes(api: Api, count: int) -> Iterator[list[str]]:
+    """Nodes that exist for the length of a test; gives their names."""
+    names = [f"fake-{number}" for number in range(count)]
+    for name in names:
+        api.apply(
+            {
+                "apiVersion": "v1",
+                "kind": "Node",
+                "metadata": {
+                    "name": name,
+                    "labels": LABEL | {"kubernetes.io/hostname": name},
+                    "annotations": {"kwok.x-k8s.io/node": "fake"},
+                },
+                "spec": {"taints": [TAINT]},
+            }
+        )
+    try:
+        for name in names:
+            wait_until(
+                f"{name} is ready",
+                lambda name=name: (
+                    condition_of(api.get("Node", name), "Ready").get("status") == "True"
+                ),
+                timeout_s=60,
+            )
+        yield names
+    finally:
+        for name in names:
+            api.delete("Node", name)
+
+
+def report(api: Api, pod: JsonObject, type_: str, reason: str) -> None:
+    """Says in a pod's place what its agent or sidecar would say: nothing runs on a fake node."""
+    metadata = pod["metadata"]
+    condition = {"type": type_, "status": "True", "reason": reason, "message": "played by a test"}
+    api.patch(
+        "Pod",
+        metadata["name"],
+        metadata["namespace"],
+        {"status": {"conditions": [condition]}},
+        content_type=STRATEGIC_PATCH,
+        subresource="status",
+    )
