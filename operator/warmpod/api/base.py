@@ -1,0 +1,77 @@
+"""What all models of the resource share, and the marks that the CRD generator understands.
+
+The models are validated strictly and from JSON: what the API server accepted is taken as it is,
+nothing is coerced.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
+from pydantic.alias_generators import to_camel
+
+
+class StrictBase(BaseModel):
+    """Unknown fields are errors: a misspelt field must never be ignored in silence."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        strict=True,
+        alias_generator=to_camel,
+        populate_by_name=True,
+        ser_json_inf_nan="null",
+    )
+
+
+def rules(*validations: dict[str, str]) -> dict[str, Any]:
+    """Schema marks for CEL rules, each made by `rule`."""
+    return {"x-kubernetes-validations": list(validations)}
+
+
+def rule(expression: str, message: str, *, reason: str = "FieldValueInvalid") -> dict[str, str]:
+    """One CEL rule; the message names the field and the remedy."""
+    return {"rule": expression, "message": message, "reason": reason}
+
+
+ATOMIC: dict[str, Any] = {"x-kubernetes-list-type": "atomic"}
+"""A list that one owner writes as a whole; order matters."""
+
+
+def keyed(*keys: str) -> dict[str, Any]:
+    """A list whose items are told apart by these fields; duplicates are refused."""
+    return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(keys)}
+
+
+NAME_PATTERN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
+QUANTITY_PATTERN = r"^([0-9]+(\.[0-9]*)?|\.[0-9]+)(([KMGTPE]i)|[numkMGTPE]|[eE][-+]?[0-9]+)?$"
+
+ImageReference = Annotated[
+    str, Field(min_length=1, max_length=512, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/@-]*$")
+]
+"""The pattern only keeps out spaces and control characters; the registry judges the rest."""
+
+Quantity = Annotated[
+    int | Annotated[str, Field(max_length=32, pattern=QUANTITY_PATTERN)],
+    WithJsonSchema(
+        {
+            "x-kubernetes-int-or-string": True,
+            "anyOf": [{"type": "integer"}, {"type": "string"}],
+            "pattern": QUANTITY_PATTERN,
+            "maxLength": 32,
+        }
+    ),
+]
+
+Opaque = Annotated[
+    dict[str, Any],
+    WithJsonSchema({"type": "object", "x-kubernetes-preserve-unknown-fields": True}),
+]
+"""A Kubernetes structure that is copied into the pod unread; the API server judges it there."""
+
+LabelMap = Annotated[
+    dict[str, Annotated[str, Field(max_length=63)]],
+    Field(max_length=64),
+]
+ResourceMap = Annotated[dict[str, Quantity], Field(max_length=32)]

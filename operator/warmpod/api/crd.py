@@ -1,0 +1,181 @@
+"""The CustomResourceDefinition, made from the models.
+
+`python -m warmpod.api.crd > crds/warmpod.io_warmmodels.yaml` writes the file that is installed.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import yaml
+
+from warmpod.api.base import rule
+from warmpod.api.status import WarmModelStatus
+from warmpod.api.v1alpha1 import (
+    GROUP,
+    KIND,
+    MAX_NAME_LENGTH,
+    PLURAL,
+    VERSION,
+    WarmModelSpec,
+)
+
+_KEPT = (
+    "type",
+    "description",
+    "format",
+    "enum",
+    "pattern",
+    "minLength",
+    "maxLength",
+    "minimum",
+    "maximum",
+    "minItems",
+    "maxItems",
+    "minProperties",
+    "maxProperties",
+    "required",
+)
+
+_ROOT_RULES = [
+    rule(
+        f"self.metadata.name.size() <= {MAX_NAME_LENGTH} && "
+        "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
+        "metadata.name becomes the name of a Service: use at most "
+        f"{MAX_NAME_LENGTH} lower case letters, digits and dashes, starting with a letter and "
+        "not ending with a dash",
+    ),
+    rule(
+        "!has(self.spec.engine.volumeMounts) || self.spec.engine.volumeMounts.all(m, "
+        "m.mountPath != '/models/' + (has(self.spec.model.servedName) ? "
+        "self.spec.model.servedName : self.metadata.name))",
+        "spec.engine.volumeMounts: the model itself is mounted at /models/<servedName>: choose "
+        "another mountPath",
+    ),
+]
+
+
+def crd() -> dict[str, Any]:
+    """The whole CustomResourceDefinition."""
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{PLURAL}.{GROUP}"},
+        "spec": {
+            "group": GROUP,
+            "names": {
+                "kind": KIND,
+                "listKind": f"{KIND}List",
+                "plural": PLURAL,
+                "singular": KIND.lower(),
+                "shortNames": ["wm"],
+            },
+            "scope": "Namespaced",
+            "versions": [_version()],
+        },
+    }
+
+
+def to_yaml() -> str:
+    """The CRD as it stands in the file."""
+    return "---\n" + yaml.safe_dump(crd(), sort_keys=False, width=100)
+
+
+def _version() -> dict[str, Any]:
+    return {
+        "name": VERSION,
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": _root_schema()},
+        "subresources": {
+            "status": {},
+            "scale": {
+                "specReplicasPath": ".spec.replicas",
+                "statusReplicasPath": ".status.replicas",
+                "labelSelectorPath": ".status.selector",
+            },
+        },
+        "additionalPrinterColumns": [
+            _column("Ready", "string", '.status.conditions[?(@.type=="Ready")].status'),
+            _column("Reason", "string", '.status.conditions[?(@.type=="Ready")].reason'),
+            _column("Replicas", "integer", ".spec.replicas"),
+            _column("Warm", "integer", ".status.warmReplicas"),
+            _column("Resident", "integer", ".status.nodes.resident"),
+            _column("Model", "string", ".spec.model.image", priority=1),
+            _column("Age", "date", ".metadata.creationTimestamp"),
+        ],
+    }
+
+
+def _column(name: str, type_: str, path: str, priority: int = 0) -> dict[str, Any]:
+    column: dict[str, Any] = {"name": name, "type": type_, "jsonPath": path}
+    return column | ({"priority": priority} if priority else {})
+
+
+def _root_schema() -> dict[str, Any]:
+    return {
+        "type": "object",
+        "description": "A model that is kept ready to serve: prefetched, resident in memory, and "
+        "behind engines that take traffic only when they are warm.",
+        "required": ["spec"],
+        "properties": {
+            "apiVersion": {"type": "string", "description": "Version of this schema."},
+            "kind": {"type": "string", "description": "WarmModel."},
+            "metadata": {"type": "object"},
+            "spec": _model_schema(WarmModelSpec) | {"description": "What is wanted."},
+            "status": _model_schema(WarmModelStatus) | {"description": "What was observed."},
+        },
+        "x-kubernetes-validations": _ROOT_RULES,
+    }
+
+
+def _model_schema(model: type[WarmModelSpec] | type[WarmModelStatus]) -> dict[str, Any]:
+    schema = model.model_json_schema(by_alias=True)
+    return _structural(schema, schema.get("$defs", {}))
+
+
+def _structural(node: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
+    """The JSON schema of pydantic in the subset that a CRD may use: no references, no unions."""
+    node = _flattened(node, definitions)
+    result = {key: node[key] for key in _KEPT if key in node}
+    result |= {key: value for key, value in node.items() if key.startswith("x-kubernetes-")}
+    if node.get("x-kubernetes-int-or-string"):
+        result["anyOf"] = node["anyOf"]
+    if "items" in node:
+        result["items"] = _structural(node["items"], definitions)
+    if "properties" in node:
+        result["properties"] = {
+            name: _structural(value, definitions) for name, value in node["properties"].items()
+        }
+    if isinstance(node.get("additionalProperties"), dict):
+        result["additionalProperties"] = _structural(node["additionalProperties"], definitions)
+    return result | _default(node)
+
+
+def _flattened(node: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
+    """Resolve a reference or an optional field; what stands beside it wins."""
+    if "$ref" in node:
+        target = definitions[node["$ref"].rsplit("/", 1)[1]]
+        return _flattened(target, definitions) | {k: v for k, v in node.items() if k != "$ref"}
+    if "anyOf" in node and "x-kubernetes-int-or-string" not in node:
+        kinds = [kind for kind in node["anyOf"] if kind.get("type") != "null"]
+        if len(kinds) != 1:
+            raise ValueError(f"a union has no structural schema: {node}")
+        return _flattened(kinds[0], definitions) | {k: v for k, v in node.items() if k != "anyOf"}
+    return node
+
+
+def _default(node: dict[str, Any]) -> dict[str, Any]:
+    """An object's default is {}: the API server then fills in the defaults of its fields.
+
+    Empty lists and texts are left out, because absent means the same and makes no diff.
+    """
+    if "properties" in node and "default" in node:
+        return {"default": {}} if node["default"] is not None else {}
+    default = node.get("default")
+    return {} if default in (None, [], "") else {"default": default}
+
+
+if __name__ == "__main__":
+    sys.stdout.write(to_yaml())

@@ -1,0 +1,125 @@
+"""The status of a WarmModel: observed, never desired. All of it can be observed again."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, WithJsonSchema
+
+from warmpod.api.base import ATOMIC, StrictBase, keyed
+
+MAX_FAILED_NODES = 5
+MAX_LAST_STARTUPS = 5
+
+Count = Annotated[int, Field(ge=0, le=1000000)]
+Seconds = Annotated[int, Field(ge=0, le=31536000)]
+Milliseconds = Annotated[int, Field(ge=0, le=31536000000)]
+Time = Annotated[
+    str, WithJsonSchema({"type": "string", "format": "date-time", "maxLength": 64})
+]
+PodName = Annotated[str, Field(max_length=253)]
+RevisionName = Annotated[str, Field(max_length=63)]
+Message = Annotated[str, Field(max_length=4096)]
+Reason = Annotated[
+    str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$")
+]
+
+
+class Condition(StrictBase):
+    type: Annotated[str, Field(min_length=1, max_length=316)] = Field(
+        description="What the condition is about."
+    )
+    status: Literal["True", "False", "Unknown"] = Field(description="Whether it holds.")
+    observed_generation: Annotated[int, Field(ge=0, le=2**53)] = Field(
+        default=0, description="Generation of the spec that the condition was computed from."
+    )
+    last_transition_time: Time = Field(description="When status last changed.")
+    reason: Reason = Field(description="Why, as one CamelCase word.")
+    message: Message = Field(description="Why, in a sentence that names field and remedy.")
+
+
+class ModelStatus(StrictBase):
+    digest: Annotated[str, Field(max_length=135)] | None = Field(
+        default=None, description="Digest that the model image was resolved to."
+    )
+
+
+class FailedNode(StrictBase):
+    node: Annotated[str, Field(max_length=253)] = Field(description="Name of the node.")
+    reason: Reason = Field(description="Why the weights are not resident there.")
+    message: Message = Field(default="", description="What was found and what helps.")
+
+
+class Nodes(StrictBase):
+    eligible: Count = Field(default=0, description="Nodes that should hold the model.")
+    prefetched: Count = Field(default=0, description="Nodes that hold all its images.")
+    resident: Count = Field(
+        default=0, description="Nodes with the weights verified and in memory."
+    )
+    failed: Annotated[tuple[FailedNode, ...], Field(max_length=MAX_FAILED_NODES)] = Field(
+        default=(), description="Some of the nodes that failed.", json_schema_extra=keyed("node")
+    )
+
+
+class Startup(StrictBase):
+    pod: PodName = Field(description="Name of the pod.")
+    revision: RevisionName | None = Field(default=None, description="Revision that it ran.")
+    boot: Annotated[str, Field(max_length=64)] | None = Field(
+        default=None, description="Identity of the boot."
+    )
+    cause: Annotated[str, Field(max_length=64)] | None = Field(
+        default=None, description="Why the engine was started."
+    )
+    compile: Annotated[str, Field(max_length=64)] | None = Field(
+        default=None, description="Whether the compile cache was hit."
+    )
+    warm_time: Time = Field(description="When the gate opened.")
+    start_seconds: Seconds | None = Field(
+        default=None, description="From creation of the pod to the open gate."
+    )
+    weights_seconds: Seconds | None = Field(
+        default=None, description="Waiting for the weights to be there."
+    )
+    engine_seconds: Seconds | None = Field(
+        default=None, description="From the start of the engine to its first answer."
+    )
+    warmup_seconds: Seconds | None = Field(
+        default=None, description="From the first answer to the open gate."
+    )
+    rounds: Count | None = Field(default=None, description="Rounds of warm-up.")
+    first_token_milliseconds: Milliseconds | None = Field(
+        default=None, description="Time to first token of the first request."
+    )
+    steady_token_milliseconds: Milliseconds | None = Field(
+        default=None, description="Time to first token after warm-up."
+    )
+
+
+class WarmModelStatus(StrictBase):
+    conditions: Annotated[tuple[Condition, ...], Field(max_length=16)] = Field(
+        default=(),
+        description="Ready, Prefetched, WeightsResident, Warm, StandbyReady, Reconciling, Stalled.",
+        json_schema_extra=keyed("type"),
+    )
+    observed_generation: Annotated[int, Field(ge=0, le=2**53)] | None = Field(
+        default=None, description="Generation of the spec that the status was computed from."
+    )
+    replicas: Count | None = Field(default=None, description="Serving pods, ready or not.")
+    ready_replicas: Count | None = Field(
+        default=None, description="Serving pods that take traffic."
+    )
+    warm_replicas: Count | None = Field(default=None, description="Pods with a warm engine.")
+    standby_replicas: Count | None = Field(default=None, description="Pods that are held back.")
+    selector: Annotated[str, Field(max_length=512)] | None = Field(
+        default=None, description="Label selector of the serving pods, for autoscalers."
+    )
+    revision: RevisionName | None = Field(
+        default=None, description="Revision that the spec asks for."
+    )
+    model: ModelStatus | None = Field(default=None, description="The resolved model.")
+    nodes: Nodes | None = Field(default=None, description="The model on the nodes.")
+    last_startups: Annotated[tuple[Startup, ...], Field(max_length=MAX_LAST_STARTUPS)] = Field(
+        default=(),
+        description="The last start-ups that ended warm, newest first.",
+        json_schema_extra=ATOMIC,
+    )

@@ -1,0 +1,440 @@
+"""`warmpod.io/v1alpha1`: the fields of a WarmModel.
+
+The CRD is generated from these models. Rules for change:
+
+* A default, once released, stays: it is part of what revisions are computed from.
+* A new field needs a default or must be optional; revisions leave out what equals its default, so
+  that a new field restarts no engine.
+* Every string, list, map and number has a bound: the API server needs them to accept the CEL rules.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field
+
+from warmpod.api.base import (
+    ATOMIC,
+    NAME_PATTERN,
+    ImageReference,
+    LabelMap,
+    Opaque,
+    Quantity,
+    ResourceMap,
+    StrictBase,
+    keyed,
+    rule,
+    rules,
+)
+
+GROUP = "warmpod.io"
+VERSION = "v1alpha1"
+API_VERSION = f"{GROUP}/{VERSION}"
+KIND = "WarmModel"
+PLURAL = "warmmodels"
+
+MAX_NAME_LENGTH = 50
+"""Leaves room for the suffixes of child names (`-prefetch`, a revision hash) below 63."""
+
+RESERVED_VOLUME_PREFIX = "warmpod-"
+RESERVED_MOUNTS = ("/opt/warmpod", "/run/warmpod")
+
+DEFAULT_ENGINE_PORT = 8000
+
+Port = Annotated[int, Field(ge=1, le=65535)]
+SubdomainName = Annotated[
+    str, Field(min_length=1, max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")
+]
+
+
+class ModelSource(StrictBase):
+    image: ImageReference = Field(
+        description="Image that holds the weights at its root. A tag is resolved to a digest "
+        "once a revision; a moved tag changes nothing until the spec changes."
+    )
+    served_name: (
+        Annotated[
+            str,
+            Field(
+                min_length=1,
+                max_length=128,
+                pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*$",
+            ),
+        ]
+        | None
+    ) = Field(
+        default=None,
+        description="Name under which clients ask for the model, and the last part of its path, "
+        "/models/<servedName>. Default: the name of the WarmModel.",
+    )
+
+
+class Weights(StrictBase):
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            rule(
+                "self.medium == 'Image' || has(self.size)",
+                "weights.size is needed for the media NodeMemory and PodMemory: set it to the "
+                "size of all weight files, for example 17Gi",
+                reason="FieldValueRequired",
+            )
+        )
+    )
+
+    medium: Literal["Image", "NodeMemory", "PodMemory"] = Field(
+        default="Image",
+        description="Where engines read the weights from. Image: the image volume, held in the "
+        "page cache. NodeMemory: one copy a node in a tmpfs that its engines share (needs "
+        "hostPath). PodMemory: one copy a pod in a memory volume.",
+        json_schema_extra=rules(
+            rule(
+                "self == oldSelf",
+                "weights.medium cannot be changed: make a new WarmModel with the other medium "
+                "and delete this one",
+            )
+        ),
+    )
+    size: Quantity | None = Field(
+        default=None,
+        description="Size of all weight files, as a quantity such as 17Gi. It is the memory that "
+        "is reserved for them. Needed for NodeMemory and PodMemory; with Image it makes the "
+        "reservation exact.",
+        json_schema_extra=rules(
+            rule(
+                "quantity(string(self)).isGreaterThan(quantity('0'))",
+                "weights.size must be more than 0: set it to the size of all weight files, for "
+                "example 17Gi",
+            )
+        ),
+    )
+
+
+class EnvVar(StrictBase):
+    name: Annotated[str, Field(min_length=1, max_length=256)] = Field(
+        description="Name of the variable."
+    )
+    value: Annotated[str, Field(max_length=16384)] | None = Field(
+        default=None, description="Its value; $(NAME) is expanded as in a container."
+    )
+    value_from: Opaque | None = Field(
+        default=None,
+        description="Source of the value, as in a container: secretKeyRef, configMapKeyRef, "
+        "fieldRef, resourceFieldRef.",
+    )
+
+
+class ResourceClaim(StrictBase):
+    name: Annotated[str, Field(min_length=1, max_length=63)] = Field(
+        description="Name of the entry in the pod's resourceClaims."
+    )
+    request: Annotated[str, Field(max_length=63)] | None = Field(
+        default=None, description="Name of one request of the claim; default: all."
+    )
+
+
+class Resources(StrictBase):
+    limits: ResourceMap | None = Field(
+        default=None, description="Most that the engine may use, by resource name."
+    )
+    requests: ResourceMap | None = Field(
+        default=None, description="What the engine is given for sure, by resource name."
+    )
+    claims: Annotated[tuple[ResourceClaim, ...], Field(max_length=16)] = Field(
+        default=(),
+        description="Dynamic resource claims that the engine uses.",
+        json_schema_extra=keyed("name"),
+    )
+
+
+class VolumeMount(StrictBase):
+    name: Annotated[str, Field(min_length=1, max_length=63)] = Field(
+        description="Name of a volume of pod.volumes."
+    )
+    mount_path: Annotated[str, Field(min_length=1, max_length=1024, pattern=r"^/[^:]*$")] = Field(
+        description="Absolute path in the engine container."
+    )
+    sub_path: Annotated[str, Field(max_length=1024)] | None = Field(
+        default=None, description="Path inside the volume; default: its root."
+    )
+    sub_path_expr: Annotated[str, Field(max_length=1024)] | None = Field(
+        default=None, description="Path inside the volume in which $(NAME) is expanded."
+    )
+    read_only: bool | None = Field(default=None, description="Mount it read-only.")
+    recursive_read_only: Literal["Disabled", "IfPossible", "Enabled"] | None = Field(
+        default=None, description="Whether mounts below it are read-only, too."
+    )
+    mount_propagation: Literal["None", "HostToContainer", "Bidirectional"] | None = Field(
+        default=None, description="How later mounts spread between host and container."
+    )
+
+
+class Engine(StrictBase):
+    image: ImageReference = Field(
+        description="Image that has vLLM (0.26 or later) and python3 (3.10 or later)."
+    )
+    command: Annotated[
+        tuple[Annotated[str, Field(max_length=32768)], ...], Field(max_length=64)
+    ] = Field(
+        default=(),
+        description="Command that starts the engine instead of `vllm serve`. When it is given, "
+        "nothing is added to it or to args: no model path, no served name, no port.",
+        json_schema_extra=ATOMIC,
+    )
+    args: Annotated[tuple[Annotated[str, Field(max_length=32768)], ...], Field(max_length=256)] = (
+        Field(
+            default=(),
+            description="Arguments of `vllm serve`, after the model path; passed on untouched and "
+            "in order.",
+            json_schema_extra=ATOMIC,
+        )
+    )
+    env: Annotated[tuple[EnvVar, ...], Field(max_length=100)] = Field(
+        default=(),
+        description="Environment of the engine. It wins over what warmpod would set.",
+        json_schema_extra=keyed("name"),
+    )
+    resources: Resources | None = Field(
+        default=None, description="Resources of the engine container."
+    )
+    port: Port | None = Field(
+        default=None,
+        description="Port of the engine. Needed only where the arguments do not show it: in a "
+        "config file or a custom command. Default: what the arguments say, else 8000.",
+    )
+    security_context: Opaque | None = Field(
+        default=None,
+        description="Security context of the engine container. Its fields win over warmpod's.",
+    )
+    volume_mounts: Annotated[tuple[VolumeMount, ...], Field(max_length=32)] = Field(
+        default=(),
+        description="Mounts of pod.volumes in the engine container.",
+        json_schema_extra=keyed("mountPath")
+        | rules(
+            rule(
+                "self.all(m, "
+                + " && ".join(
+                    f"m.mountPath != '{path}' && !m.mountPath.startsWith('{path}/')"
+                    for path in RESERVED_MOUNTS
+                )
+                + ")",
+                "engine.volumeMounts: /opt/warmpod and /run/warmpod belong to warmpod: choose "
+                "another mountPath",
+            )
+        ),
+    )
+
+
+class Warmup(StrictBase):
+    stall_seconds: Annotated[int, Field(ge=10, le=86400)] = Field(
+        default=300,
+        description="Seconds without any progress after which warm-up counts as stalled.",
+    )
+    tolerance_percent: Annotated[int, Field(ge=5, le=200)] = Field(
+        default=25,
+        description="Latency has settled when the last rounds differ from their median by at "
+        "most this much.",
+    )
+    max_rounds: Annotated[int, Field(ge=2, le=100)] = Field(
+        default=20, description="Rounds after which latency must have settled."
+    )
+    canary_period_seconds: Annotated[int, Field(ge=5, le=3600)] = Field(
+        default=30,
+        description="Seconds between the small requests that prove a warm engine still answers.",
+    )
+    on_failure: Literal["Block", "Open", "Restart"] = Field(
+        default="Block",
+        description="What follows when warm-up fails. Block: the pod stays out of the Service. "
+        "Open: it takes traffic and is reported as unproven. Restart is not available yet.",
+        json_schema_extra=rules(
+            rule(
+                "self != 'Restart'",
+                "warmup.onFailure Restart is not available in this version: use Block or Open",
+            )
+        ),
+    )
+    prompt_tokens: Annotated[
+        tuple[Annotated[int, Field(ge=1, le=1048576)], ...], Field(min_length=1, max_length=16)
+    ] = Field(
+        default=(16, 128),
+        description="Prompt lengths to exercise, in tokens.",
+        json_schema_extra=ATOMIC,
+    )
+    concurrency: Annotated[
+        tuple[Annotated[int, Field(ge=1, le=1024)], ...], Field(min_length=1, max_length=16)
+    ] = Field(
+        default=(1, 4),
+        description="Numbers of simultaneous requests to exercise.",
+        json_schema_extra=ATOMIC,
+    )
+
+
+class CompileCache(StrictBase):
+    store: Literal["None", "Pod", "Node", "Image"] = Field(
+        default="Pod",
+        description="Where compiled kernels are kept. None: where the engine puts them. Pod: in "
+        "a volume of the pod, so that they survive the engine's death. Node and Image are not "
+        "available yet.",
+        json_schema_extra=rules(
+            rule(
+                "self in ['None', 'Pod']",
+                "compileCache.store Node and Image are not available in this version: use None "
+                "or Pod",
+            )
+        ),
+    )
+
+
+class Standby(StrictBase):
+    replicas: Annotated[int, Field(ge=0, le=1000)] = Field(
+        default=0,
+        description="Warm pods that are held back for the next scale-out. Not available yet.",
+        json_schema_extra=rules(
+            rule(
+                "self == 0",
+                "standby.replicas: standby pods are not available in this version: leave it at 0 "
+                "and raise spec.replicas instead",
+            )
+        ),
+    )
+    state: Literal["Awake", "Sleeping"] = Field(
+        default="Awake",
+        description="Awake: weights stay on the GPU. Sleeping is not available yet.",
+        json_schema_extra=rules(
+            rule(
+                "self != 'Sleeping'",
+                "standby.state Sleeping is not available in this version: use Awake",
+            )
+        ),
+    )
+
+
+class Toleration(StrictBase):
+    key: Annotated[str, Field(max_length=316)] | None = Field(
+        default=None, description="Key of the taint; empty with Exists: every taint."
+    )
+    operator: Literal["Exists", "Equal", "Lt", "Gt"] | None = Field(
+        default=None, description="How the key and the value are compared."
+    )
+    value: Annotated[str, Field(max_length=63)] | None = Field(
+        default=None, description="Value of the taint."
+    )
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = Field(
+        default=None, description="Effect of the taint; default: all effects."
+    )
+    toleration_seconds: Annotated[int, Field(ge=-1, le=31536000)] | None = Field(
+        default=None, description="Seconds that a NoExecute taint is tolerated; default: for ever."
+    )
+
+
+class LocalReference(StrictBase):
+    name: SubdomainName = Field(description="Name of an object of the same namespace.")
+
+
+class NamedVolume(StrictBase):
+    """A volume is copied unread, so its other fields are kept as they come."""
+
+    model_config = ConfigDict(
+        extra="allow", json_schema_extra={"x-kubernetes-preserve-unknown-fields": True}
+    )
+
+    name: Annotated[str, Field(min_length=1, max_length=63, pattern=NAME_PATTERN)] = Field(
+        description="Name of the volume."
+    )
+
+
+class Pod(StrictBase):
+    node_selector: LabelMap | None = Field(
+        default=None, description="Labels that a node must have."
+    )
+    tolerations: Annotated[tuple[Toleration, ...], Field(max_length=64)] = Field(
+        default=(), description="Taints that the pods tolerate.", json_schema_extra=ATOMIC
+    )
+    affinity: Opaque | None = Field(
+        default=None,
+        description="Affinity of the engine pods; its nodeAffinity also holds for the prefetch "
+        "pods.",
+    )
+    topology_spread_constraints: Annotated[tuple[Opaque, ...], Field(max_length=16)] = Field(
+        default=(),
+        description="How the engine pods spread over nodes and zones.",
+        json_schema_extra=ATOMIC,
+    )
+    priority_class_name: SubdomainName | None = Field(
+        default=None, description="Priority class of the pods."
+    )
+    runtime_class_name: SubdomainName | None = Field(
+        default=None, description="Runtime class of the engine pods."
+    )
+    scheduler_name: SubdomainName | None = Field(
+        default=None, description="Scheduler of the engine pods."
+    )
+    image_pull_secrets: Annotated[tuple[LocalReference, ...], Field(max_length=16)] = Field(
+        default=(),
+        description="Secrets with which the images are pulled, by engine and prefetch pods alike.",
+        json_schema_extra=keyed("name"),
+    )
+    service_account_name: SubdomainName | None = Field(
+        default=None,
+        description="Service account of the pods. Default: one is made, <name>-warmpod.",
+        json_schema_extra=rules(
+            rule(
+                "self.endsWith('-warmpod')",
+                "pod.serviceAccountName must end in -warmpod: the admission policy that lets a "
+                "pod report only its own conditions knows its accounts by that suffix",
+            )
+        ),
+    )
+    volumes: Annotated[tuple[NamedVolume, ...], Field(max_length=32)] = Field(
+        default=(),
+        description="Volumes for engine.volumeMounts. Image volumes are prefetched, too.",
+        json_schema_extra=keyed("name")
+        | rules(
+            rule(
+                f"self.all(v, !v.name.startsWith('{RESERVED_VOLUME_PREFIX}'))",
+                "pod.volumes: names that start with warmpod- belong to warmpod: choose another "
+                "name",
+            )
+        ),
+    )
+    security_context: Opaque | None = Field(
+        default=None,
+        description="Security context of the engine pods. Its fields win over warmpod's.",
+    )
+    termination_grace_period_seconds: Annotated[int, Field(ge=30, le=86400)] = Field(
+        default=90,
+        description="Seconds that a pod has to end. 30 of them are for closing the gate and "
+        "stopping the engine; during the rest running requests may finish.",
+    )
+
+
+class WarmModelSpec(StrictBase):
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            rule(
+                "!has(self.engine.volumeMounts) || self.engine.volumeMounts.all(m, "
+                "has(self.pod.volumes) && self.pod.volumes.exists(v, v.name == m.name))",
+                "engine.volumeMounts: each name must be the name of a volume of pod.volumes",
+            ),
+        )
+    )
+
+    replicas: Annotated[int, Field(ge=0, le=10000)] = Field(
+        default=1,
+        description="Serving pods. Leave it out where an autoscaler sets it.",
+    )
+    model: ModelSource = Field(description="The model to serve.")
+    weights: Weights = Field(default=Weights(), description="How the weights are kept in memory.")
+    engine: Engine = Field(description="The inference engine.")
+    warmup: Warmup = Field(
+        default=Warmup(), description="How an engine is exercised before it takes traffic."
+    )
+    compile_cache: CompileCache = Field(
+        default=CompileCache(), description="Where compiled kernels are kept."
+    )
+    standby: Standby = Field(
+        default=Standby(), description="Warm pods that are held back for the next scale-out."
+    )
+    pod: Pod = Field(
+        default=Pod(), description="Scheduling, volumes and security, as in a PodSpec."
+    )
