@@ -1,0 +1,124 @@
+"""What `kubectl apply -k` would install: complete, and with no more rights than needed."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from unit.install.tools import ROOT, Objects, kustomize
+
+OPERATOR = "warmpod-operator"
+
+
+@pytest.fixture(scope="module")
+def install() -> Objects:
+    return kustomize(ROOT / "manifests/install")
+
+
+@pytest.fixture(scope="module")
+def namespaced() -> Objects:
+    return kustomize(ROOT / "manifests/namespaced")
+
+
+def container(objects: Objects, namespace: str) -> dict[str, Any]:
+    return objects["Deployment", namespace, OPERATOR]["spec"]["template"]["spec"]["containers"][0]
+
+
+def test_install_has_every_object_once(install: Objects) -> None:
+    assert set(install) == {
+        ("Namespace", "", "warmpod-system"),
+        ("CustomResourceDefinition", "", "warmmodels.warmpod.io"),
+        ("ValidatingAdmissionPolicy", "", "warmpod-own-pod-status"),
+        ("ValidatingAdmissionPolicyBinding", "", "warmpod-own-pod-status"),
+        ("ClusterRole", "", "warmpod-view"),
+        ("ClusterRole", "", "warmpod-edit"),
+        ("ClusterRole", "", OPERATOR),
+        ("ClusterRoleBinding", "", OPERATOR),
+        ("Role", "warmpod-system", "warmpod-operator-lease"),
+        ("RoleBinding", "warmpod-system", "warmpod-operator-lease"),
+        ("ServiceAccount", "warmpod-system", OPERATOR),
+        ("Deployment", "warmpod-system", OPERATOR),
+        ("Service", "warmpod-system", "warmpod-operator-metrics"),
+    }
+
+
+def test_namespaced_needs_nothing_outside_its_namespace(
+    install: Objects, namespaced: Objects
+) -> None:
+    assert {namespace for _, namespace, _ in namespaced} == {"models"}
+    role = namespaced["Role", "models", OPERATOR]
+    assert role["rules"] == install["ClusterRole", "", OPERATOR]["rules"]
+    binding = namespaced["RoleBinding", "models", OPERATOR]
+    assert binding["roleRef"]["kind"] == "Role"
+    env = {entry["name"]: entry for entry in container(namespaced, "models")["env"]}
+    assert env["WARMPOD_WATCH_NAMESPACES"]["valueFrom"]["fieldRef"] == {
+        "fieldPath": "metadata.namespace"
+    }
+
+
+def test_cluster_and_namespaced_together_are_the_install(
+    install: Objects, namespaced: Objects
+) -> None:
+    cluster = kustomize(ROOT / "manifests/cluster")
+    kinds_and_names = {(kind, name) for kind, _, name in [*cluster, *namespaced]}
+    wanted = {
+        (kind.replace("Cluster", "") if name == OPERATOR else kind, name)
+        for kind, _, name in install
+        if kind != "Namespace"
+    }
+    assert kinds_and_names == wanted
+
+
+@pytest.mark.parametrize("folder", ["manifests/install", "manifests/namespaced"])
+def test_bindings_name_the_service_account_where_it_lives(folder: str) -> None:
+    objects = kustomize(ROOT / folder)
+    (account,) = (key for key in objects if key[0] == "ServiceAccount")
+    bindings = [item for key, item in objects.items() if key[0].endswith("RoleBinding")]
+    assert len(bindings) == 2
+    for binding in bindings:
+        assert binding["subjects"] == [
+            {"kind": "ServiceAccount", "name": account[2], "namespace": account[1]}
+        ]
+
+
+def test_no_rule_has_a_wildcard_secrets_or_a_way_to_more_rights(install: Objects) -> None:
+    for (kind, _, name), item in install.items():
+        if kind not in ("Role", "ClusterRole"):
+            continue
+        for rule in item["rules"]:
+            said = f"{kind} {name}: {rule}"
+            assert "*" not in [*rule["apiGroups"], *rule["resources"], *rule["verbs"]], said
+            assert not {"escalate", "bind", "impersonate"} & set(rule["verbs"]), said
+            assert not {"secrets", "serviceaccounts/token", "nodes"} & set(rule["resources"]), said
+
+
+def test_operator_pod_is_restricted(install: Objects) -> None:
+    pod = install["Deployment", "warmpod-system", OPERATOR]["spec"]["template"]["spec"]
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    security = container(install, "warmpod-system")["securityContext"]
+    assert security == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    labels = install["Namespace", "", "warmpod-system"]["metadata"]["labels"]
+    assert labels["pod-security.kubernetes.io/enforce"] == "restricted"
+
+
+def test_another_image_reaches_the_environment_too(tmp_path: Path) -> None:
+    """Pods mount the image named in the environment: both must change together."""
+    for folder in ("manifests", "crds"):
+        shutil.copytree(ROOT / folder, tmp_path / folder)
+    with (tmp_path / "manifests/install/kustomization.yaml").open("a") as file:
+        file.write(
+            "images:\n"
+            "- name: 127.0.0.1:5000/warmpod/operator\n"
+            "  newName: registry.example.com/warmpod/operator\n"
+            "  newTag: 0.1.0\n"
+        )
+    operator = container(kustomize(tmp_path / "manifests/install"), "warmpod-system")
+    env = {entry["name"]: entry.get("value") for entry in operator["env"]}
+    assert operator["image"] == "registry.example.com/warmpod/operator:0.1.0"
+    assert env["WARMPOD_OPERATOR_IMAGE"] == operator["image"]
