@@ -1,0 +1,1 @@
+"""A server that looks like vLLM from outside: ready, but cold until it was exercised."""
