@@ -1,0 +1,128 @@
+import ssl
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from unit.podstatus.fake_api import IDENTITY, fake_api
+from warmpod.podstatus import OwnPod, PodStatusError
+
+
+def make_certificates(folder: Path, *names: str) -> None:
+    for name in names:
+        subprocess.run(
+            f"openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN={name} "
+            f"-addext subjectAltName=IP:127.0.0.1 "
+            f"-keyout {folder}/{name}.key -out {folder}/{name}.crt".split(),
+            check=True,
+            capture_output=True,
+        )
+
+
+async def test_patch_names_the_pod_by_uid_and_touches_one_condition(tmp_path: Path) -> None:
+    async with fake_api() as api:
+        pod = api.own_pod(tmp_path)
+        await pod.set_condition("warmpod.io/Warm", "True", "Warm", "it is")
+        await pod.close()
+    assert api.uids == [IDENTITY.uid]
+    assert api.queries == [{"fieldManager": "warmpod-sidecar"}]
+    assert api.headers[0]["Content-Type"] == "application/strategic-merge-patch+json"
+    assert api.headers[0]["Authorization"] == "Bearer token-1"
+    [patch] = api.patches
+    assert patch.pop("lastTransitionTime").endswith("Z")
+    assert patch == {
+        "type": "warmpod.io/Warm",
+        "status": "True",
+        "reason": "Warm",
+        "message": "it is",
+    }
+
+
+async def test_token_is_read_again_for_each_call(tmp_path: Path) -> None:
+    async with fake_api() as api:
+        pod = api.own_pod(tmp_path)
+        await pod.set_condition("warmpod.io/Warm", "True", "Warm", "")
+        (tmp_path / "token").write_text("token-2")
+        await pod.set_condition("warmpod.io/Warm", "True", "Warm", "")
+        await pod.close()
+    assert [headers["Authorization"] for headers in api.headers] == [
+        "Bearer token-1",
+        "Bearer token-2",
+    ]
+
+
+async def test_refusal_says_what_was_refused(tmp_path: Path) -> None:
+    async with fake_api() as api:
+        api.failing = True
+        pod = api.own_pod(tmp_path)
+        with pytest.raises(PodStatusError, match=r"warmpod.io/Warm: 500 etcd is away"):
+            await pod.set_condition("warmpod.io/Warm", "True", "Warm", "")
+        await pod.close()
+
+
+async def test_unreachable_api_server(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("t")
+    pod = OwnPod(IDENTITY, "http://127.0.0.1:1", tmp_path)
+    with pytest.raises(PodStatusError):
+        await pod.set_condition("warmpod.io/Warm", "True", "Warm", "")
+    with pytest.raises(PodStatusError):
+        await pod.warm_model_exists("tiny")
+
+
+@pytest.mark.parametrize(
+    ("answer", "exists"),
+    [
+        (None, False),
+        ({"code": 403}, False),
+        ({"metadata": {"name": "tiny"}}, True),
+        ({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}, False),
+    ],
+)
+async def test_warm_model_exists(
+    tmp_path: Path, answer: dict[str, object] | None, exists: bool
+) -> None:
+    async with fake_api() as api:
+        if answer is not None:
+            api.warm_models["tiny"] = answer
+        pod = api.own_pod(tmp_path)
+        assert await pod.warm_model_exists("tiny") is exists
+        await pod.close()
+
+
+async def test_warm_model_lookup_that_fails_is_not_an_answer(tmp_path: Path) -> None:
+    async with fake_api() as api:
+        api.warm_models["tiny"] = {"code": 500}
+        pod = api.own_pod(tmp_path)
+        with pytest.raises(PodStatusError, match="500"):
+            await pod.warm_model_exists("tiny")
+        await pod.close()
+
+
+async def test_server_certificate_is_checked_against_the_mounted_ca(tmp_path: Path) -> None:
+    make_certificates(tmp_path, "api", "other")
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(tmp_path / "api.crt", tmp_path / "api.key")
+    async with fake_api(context) as api:
+        pod = api.own_pod(tmp_path)
+        (tmp_path / "ca.crt").write_bytes((tmp_path / "other.crt").read_bytes())
+        with pytest.raises(PodStatusError):
+            await pod.set_condition("warmpod.io/Warm", "True", "Warm", "")
+        (tmp_path / "ca.crt").write_bytes((tmp_path / "api.crt").read_bytes())
+        await pod.set_condition("warmpod.io/Warm", "True", "Warm", "")
+        await pod.close()
+    assert len(api.patches) == 1
+
+
+def test_from_environment(tmp_path: Path) -> None:
+    environment = {
+        "KUBERNETES_SERVICE_HOST": "fd00::1",
+        "KUBERNETES_SERVICE_PORT_HTTPS": "6443",
+        "POD_NAMESPACE": "models",
+        "POD_NAME": "tiny-0",
+        "POD_UID": "uid-1",
+    }
+    pod = OwnPod.from_environment(environment, tmp_path)
+    assert pod.identity == IDENTITY
+    del environment["POD_UID"]
+    with pytest.raises(PodStatusError, match="POD_UID"):
+        OwnPod.from_environment(environment, tmp_path)
