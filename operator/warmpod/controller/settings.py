@@ -1,0 +1,65 @@
+"""What the operator is told through its environment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+_NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+
+
+class InvalidSettings(ValueError):
+    """An environment variable is missing or cannot be read."""
+
+
+@dataclass(frozen=True)
+class OperatorSettings:
+    operator_image: str
+    """The image that is brought into engine and prefetch pods (launcher, sidecar, agent)."""
+    namespace: str
+    """The operator's own namespace: its Lease lives there."""
+    watch_namespaces: tuple[str, ...]
+    """Empty: all namespaces, which needs cluster-wide rights."""
+    port: int
+    identity: str
+    """Who holds the Lease: the pod's name."""
+
+    @property
+    def heartbeat_watched(self) -> bool:
+        """Whether the watch covers the operator's own Lease, which proves that events arrive."""
+        return not self.watch_namespaces or self.namespace in self.watch_namespaces
+
+
+def from_environment(environ: Mapping[str, str], hostname: str) -> OperatorSettings:
+    """Raises InvalidSettings, naming the variable."""
+    image = environ.get("WARMPOD_OPERATOR_IMAGE", "")
+    if not image:
+        raise InvalidSettings(
+            "WARMPOD_OPERATOR_IMAGE: not set; give the image that this operator runs from"
+        )
+    watched = environ.get("WARMPOD_WATCH_NAMESPACES", "").split(",")
+    return OperatorSettings(
+        operator_image=image,
+        namespace=_namespace(environ),
+        watch_namespaces=tuple(sorted({name.strip() for name in watched} - {""})),
+        port=_port(environ.get("WARMPOD_PORT", "8080")),
+        identity=environ.get("POD_NAME") or hostname,
+    )
+
+
+def _namespace(environ: Mapping[str, str]) -> str:
+    if named := environ.get("WARMPOD_NAMESPACE"):
+        return named
+    if _NAMESPACE_FILE.exists():
+        return _NAMESPACE_FILE.read_text().strip()
+    raise InvalidSettings(
+        "WARMPOD_NAMESPACE: not set, and there is no service account to tell it; "
+        "give the namespace for the operator's Lease"
+    )
+
+
+def _port(text: str) -> int:
+    if text.isdigit() and 0 < int(text) < 65536:
+        return int(text)
+    raise InvalidSettings(f"WARMPOD_PORT: {text!r} is not a port number (1..65535)")
