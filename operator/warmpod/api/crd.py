@@ -167,13 +167,14 @@ def _flattened(node: dict[str, Any], definitions: dict[str, Any]) -> dict[str, A
 
 
 def _default(node: dict[str, Any]) -> dict[str, Any]:
-    """An object's default is {}: the API server then fills in the defaults of its fields.
+    """Defaults without nulls, empty lists and empty texts: absent means the same, with no diff.
 
-    Empty lists and texts are left out, because absent means the same and makes no diff.
+    Objects get their fields' defaults in full, because the API server judges a default by the
+    CEL rules before it fills in the defaults inside.
     """
-    if "properties" in node and "default" in node:
-        return {"default": {}} if node["default"] is not None else {}
     default = node.get("default")
+    if isinstance(default, dict):
+        default = {key: value for key, value in default.items() if value not in (None, [], "")}
     return {} if default in (None, [], "") else {"default": default}
 
 

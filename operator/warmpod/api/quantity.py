@@ -5,12 +5,24 @@ from __future__ import annotations
 import re
 from decimal import ROUND_CEILING, Decimal
 
-_QUANTITY = re.compile(r"^([0-9]+(?:\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][-+]?[0-9]{1,2})?$")
+_QUANTITY = re.compile(
+    r"^([0-9]+(?:\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][-+]?[0-9]{1,2})?$"
+)
 _BINARY = {unit: Decimal(1024) ** power for power, unit in enumerate(("", "Ki", "Mi", "Gi", "Ti"))}
 _BINARY |= {"Pi": Decimal(1024) ** 5, "Ei": Decimal(1024) ** 6}
 _DECIMAL = {
     unit: Decimal(1000) ** power
-    for unit, power in {"n": -3, "u": -2, "m": -1, "k": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}.items()
+    for unit, power in {
+        "n": -3,
+        "u": -2,
+        "m": -1,
+        "k": 1,
+        "M": 2,
+        "G": 3,
+        "T": 4,
+        "P": 5,
+        "E": 6,
+    }.items()
 }
 _MEBIBYTE = 1024**2
 

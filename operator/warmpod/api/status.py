@@ -14,9 +14,7 @@ MAX_LAST_STARTUPS = 5
 Count = Annotated[int, Field(ge=0, le=1000000)]
 Seconds = Annotated[int, Field(ge=0, le=31536000)]
 Milliseconds = Annotated[int, Field(ge=0, le=31536000000)]
-Time = Annotated[
-    str, WithJsonSchema({"type": "string", "format": "date-time", "maxLength": 64})
-]
+Time = Annotated[str, WithJsonSchema({"type": "string", "format": "date-time", "maxLength": 64})]
 PodName = Annotated[str, Field(max_length=253)]
 RevisionName = Annotated[str, Field(max_length=63)]
 Message = Annotated[str, Field(max_length=4096)]
@@ -53,9 +51,7 @@ class FailedNode(StrictBase):
 class Nodes(StrictBase):
     eligible: Count = Field(default=0, description="Nodes that should hold the model.")
     prefetched: Count = Field(default=0, description="Nodes that hold all its images.")
-    resident: Count = Field(
-        default=0, description="Nodes with the weights verified and in memory."
-    )
+    resident: Count = Field(default=0, description="Nodes with the weights verified and in memory.")
     failed: Annotated[tuple[FailedNode, ...], Field(max_length=MAX_FAILED_NODES)] = Field(
         default=(), description="Some of the nodes that failed.", json_schema_extra=keyed("node")
     )

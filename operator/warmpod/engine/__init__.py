@@ -1,0 +1,19 @@
+"""What the operator must know about an engine, read from its arguments."""
+
+from __future__ import annotations
+
+from warmpod.api.v1alpha1 import DEFAULT_ENGINE_PORT, WarmModelSpec
+from warmpod.engine.arguments import EngineFacts, read
+from warmpod.engine.nonexistent import UnknownArgument
+
+__all__ = ["EngineFacts", "UnknownArgument", "facts_of", "port_of", "read"]
+
+
+def facts_of(spec: WarmModelSpec) -> EngineFacts:
+    """What the engine of a WarmModel is known to do."""
+    return read(spec.engine.command, spec.engine.args, spec.engine.env)
+
+
+def port_of(spec: WarmModelSpec) -> int:
+    """The port of the engine: what the spec states wins over what the arguments show."""
+    return spec.engine.port or facts_of(spec).port or DEFAULT_ENGINE_PORT
