@@ -1,12 +1,11 @@
-{{/* Labels of every object: the same two as in manifests/, and Helm's. */}}
+{{/* Labels of every object: the one of manifests/, and Helm's. */}}
 {{- define "warmpod.labels" -}}
 {{ include "warmpod.selector" . }}
 {{ include "warmpod.helmLabels" . }}
 {{- end }}
 
 {{- define "warmpod.selector" -}}
-app.kubernetes.io/name: warmpod
-app.kubernetes.io/component: operator
+app.kubernetes.io/name: warmpod-operator
 {{- end }}
 
 {{- define "warmpod.helmLabels" -}}

@@ -1,0 +1,322 @@
+"""The API server accepts the CRD, and judges WarmModels by it."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from apiserver.manifests import Kubectl
+from support.api import Api, ApiError, JsonObject
+
+REMOVE = object()
+
+NOW = "2026-01-01T00:00:00Z"
+RESIDENT: JsonObject = {"medium": "NodeMemory", "size": "17Gi"}
+VOLUME: JsonObject = {"name": "data", "emptyDir": {}}
+
+
+def model(namespace: str, changes: dict[str, Any] | None = None, name: str = "m") -> JsonObject:
+    """A minimal WarmModel; `changes` sets (or removes) values by dotted path below spec."""
+    spec: JsonObject = {"model": {"image": "example.com/m:1"}, "engine": {"image": "vllm:1"}}
+    for path, value in (changes or {}).items():
+        *parents, last = path.split(".")
+        target = spec
+        for parent in parents:
+            target = target.setdefault(parent, {})
+        if value is REMOVE:
+            del target[last]
+        else:
+            target[last] = copy.deepcopy(value)
+    return {
+        "apiVersion": "warmpod.io/v1alpha1",
+        "kind": "WarmModel",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": spec,
+    }
+
+
+@pytest.fixture
+def refusal(api: Api) -> Callable[[JsonObject], str]:
+    """What the API server says when it refuses an object."""
+
+    def refused(body: JsonObject) -> str:
+        with pytest.raises(ApiError) as error:
+            api.create(body)
+        assert error.value.status in (400, 422), error.value
+        return error.value.message
+
+    return refused
+
+
+@pytest.fixture(autouse=True)
+def _installed(crd: JsonObject) -> None:
+    """Every test here needs the CRD."""
+
+
+def test_crd_is_established_and_structural(crd: JsonObject) -> None:
+    conditions = {c["type"]: c for c in crd["status"]["conditions"]}
+    assert conditions["Established"]["status"] == "True"
+    assert conditions["NamesAccepted"]["status"] == "True"
+    assert "NonStructuralSchema" not in conditions, conditions["NonStructuralSchema"]
+    assert "KubernetesAPIApprovalPolicyConformant" not in conditions
+
+
+ACCEPTED: dict[str, dict[str, Any]] = {
+    "minimal": {},
+    "scaled to zero": {"replicas": 0},
+    "served name with a slash": {"model.servedName": "meta-llama/Llama-3.1-8B"},
+    "digest": {"model.image": f"registry.example.com:5000/m@sha256:{'a' * 64}"},
+    "node memory": {"weights": RESIDENT},
+    "pod memory, size as a number": {"weights": {"medium": "PodMemory", "size": 17179869184}},
+    "image with a size": {"weights": {"size": "1.5Gi"}},
+    "command": {"engine.command": ["python3", "server.py"]},
+    "empty argument": {"engine.args": ["--max-model-len=8192", ""]},
+    "value from": {
+        "engine.env": [
+            {"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "hf", "key": "token"}}}
+        ]
+    },
+    "gpus": {"engine.resources": {"limits": {"nvidia.com/gpu": 1, "memory": "32Gi"}}},
+    "no standby": {"standby": {"replicas": 0, "state": "Awake"}},
+    "no cache": {"compileCache.store": "None"},
+    "open when warm-up fails": {"warmup.onFailure": "Open"},
+    "own service account": {"pod.serviceAccountName": "llama-warmpod"},
+    "own volume": {
+        "pod.volumes": [VOLUME],
+        "engine.volumeMounts": [{"name": "data", "mountPath": "/data"}],
+    },
+    "any affinity": {"pod.affinity": {"nodeAffinity": {"futureField": [1, {"a": "b"}]}}},
+}
+
+
+@pytest.mark.parametrize("changes", ACCEPTED.values(), ids=ACCEPTED.keys())
+def test_accepted(api: Api, namespace: str, changes: dict[str, Any]) -> None:
+    api.create(model(namespace, changes))
+
+
+# what is wrong → (changes, what the message must say: the field, and the remedy where it is ours)
+REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "no model image": ({"model.image": REMOVE}, ["spec.model.image", "Required"]),
+    "no engine image": ({"engine.image": REMOVE}, ["spec.engine.image", "Required"]),
+    "image with a space": ({"model.image": "m :1"}, ["spec.model.image"]),
+    "negative replicas": ({"replicas": -1}, ["spec.replicas"]),
+    "unknown medium": ({"weights.medium": "Disk"}, ["spec.weights.medium", '"PodMemory"']),
+    "node memory without a size": (
+        {"weights.medium": "NodeMemory"},
+        ["spec.weights", "weights.size is needed", "for example 17Gi"],
+    ),
+    "pod memory without a size": (
+        {"weights.medium": "PodMemory"},
+        ["spec.weights", "weights.size is needed"],
+    ),
+    "size zero": ({"weights.size": "0"}, ["spec.weights.size", "more than 0"]),
+    "size that is no quantity": ({"weights.size": "17 GB"}, ["spec.weights.size"]),
+    "no such size": ({"weights.size": "1mi"}, ["spec.weights.size"]),
+    "standby replicas": (
+        {"standby.replicas": 1},
+        ["spec.standby.replicas", "not available", "raise spec.replicas"],
+    ),
+    "sleeping standby": (
+        {"standby.state": "Sleeping"},
+        ["spec.standby.state", "not available", "use Awake"],
+    ),
+    "cache on the node": (
+        {"compileCache.store": "Node"},
+        ["spec.compileCache.store", "not available", "use None or Pod"],
+    ),
+    "cache in an image": ({"compileCache.store": "Image"}, ["use None or Pod"]),
+    "restart when warm-up fails": (
+        {"warmup.onFailure": "Restart"},
+        ["spec.warmup.onFailure", "not available", "use Block or Open"],
+    ),
+    "short stall": ({"warmup.stallSeconds": 9}, ["spec.warmup.stallSeconds"]),
+    "no prompt": ({"warmup.promptTokens": []}, ["spec.warmup.promptTokens"]),
+    "concurrency zero": ({"warmup.concurrency": [0]}, ["spec.warmup.concurrency[0]"]),
+    "port too high": ({"engine.port": 65536}, ["spec.engine.port"]),
+    "too many arguments": ({"engine.args": ["a"] * 257}, ["spec.engine.args"]),
+    "environment twice": (
+        {"engine.env": [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]},
+        ["spec.engine.env[1]", "Duplicate"],
+    ),
+    "service account without the suffix": (
+        {"pod.serviceAccountName": "default"},
+        ["spec.pod.serviceAccountName", "must end in -warmpod"],
+    ),
+    "our volume name": (
+        {"pod.volumes": [{"name": "warmpod-run", "emptyDir": {}}]},
+        ["spec.pod.volumes", "choose another name"],
+    ),
+    "mount of no volume": (
+        {"engine.volumeMounts": [{"name": "data", "mountPath": "/data"}]},
+        ["engine.volumeMounts", "pod.volumes"],
+    ),
+    "mount over the launcher": (
+        {
+            "pod.volumes": [VOLUME],
+            "engine.volumeMounts": [{"name": "data", "mountPath": "/opt/warmpod/app"}],
+        },
+        ["spec.engine.volumeMounts", "choose another mountPath"],
+    ),
+    "mount over the model": (
+        {
+            "pod.volumes": [VOLUME],
+            "engine.volumeMounts": [{"name": "data", "mountPath": "/models/m"}],
+        },
+        ["/models/<servedName>", "choose another mountPath"],
+    ),
+    "grace period too short": (
+        {"pod.terminationGracePeriodSeconds": 5},
+        ["spec.pod.terminationGracePeriodSeconds"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("changes", "said"), REFUSED.values(), ids=REFUSED.keys())
+def test_refused(
+    refusal: Callable[[JsonObject], str],
+    namespace: str,
+    changes: dict[str, Any],
+    said: list[str],
+) -> None:
+    message = refusal(model(namespace, changes))
+    for part in said:
+        assert part in message
+
+
+@pytest.mark.parametrize("name", ["m" * 51, "1m", "m.x", "9"])
+def test_name_that_no_service_can_have(
+    refusal: Callable[[JsonObject], str], namespace: str, name: str
+) -> None:
+    assert "metadata.name becomes the name of a Service" in refusal(model(namespace, name=name))
+
+
+def test_longest_name(api: Api, namespace: str) -> None:
+    api.create(model(namespace, name="m" * 50))
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["replica", "model.path", "engine.ports", "weights.digest", "warmup.rounds", "pod.labels"],
+)
+def test_unknown_field_is_refused_by_name(
+    refusal: Callable[[JsonObject], str], namespace: str, path: str
+) -> None:
+    message = refusal(model(namespace, {path: 1}))
+    assert f'unknown field "spec.{path}"' in message
+
+
+def test_defaults(api: Api, namespace: str) -> None:
+    spec = api.create(model(namespace))["spec"]
+    assert spec == {
+        "replicas": 1,
+        "model": {"image": "example.com/m:1"},
+        "weights": {"medium": "Image"},
+        "engine": {"image": "vllm:1"},
+        "warmup": {
+            "stallSeconds": 300,
+            "tolerancePercent": 25,
+            "maxRounds": 20,
+            "canaryPeriodSeconds": 30,
+            "onFailure": "Block",
+            "promptTokens": [16, 128],
+            "concurrency": [1, 4],
+        },
+        "compileCache": {"store": "Pod"},
+        "standby": {"replicas": 0, "state": "Awake"},
+        "pod": {"terminationGracePeriodSeconds": 90},
+    }
+
+
+def test_arguments_come_back_as_they_were(api: Api, namespace: str) -> None:
+    arguments = ["-tp", "2", "--b", "--a", "", "  spaced  ", '{"json": [1, 2]}', "--b"]
+    api.create(model(namespace, {"engine.args": arguments}))
+    assert api.get("WarmModel", "m", namespace)["spec"]["engine"]["args"] == arguments
+
+
+def test_medium_cannot_be_changed(api: Api, namespace: str) -> None:
+    api.create(model(namespace))
+    with pytest.raises(ApiError, match=r"weights\.medium cannot be changed: make a new WarmModel"):
+        api.patch("WarmModel", "m", namespace, {"spec": {"weights": RESIDENT}})
+
+
+def test_medium_can_be_spelled_out_later(api: Api, namespace: str) -> None:
+    api.create(model(namespace))
+    api.patch("WarmModel", "m", namespace, {"spec": {"weights": {"medium": "Image"}}})
+
+
+def test_status_is_a_subresource(api: Api, namespace: str) -> None:
+    created = api.create({**model(namespace), "status": {"revision": "abc"}})
+    assert "status" not in created
+    changed = api.patch(
+        "WarmModel",
+        "m",
+        namespace,
+        {"spec": {"replicas": 5}, "status": {"revision": "abc"}},
+        subresource="status",
+    )
+    assert changed["status"]["revision"] == "abc"
+    assert changed["spec"]["replicas"] == 1
+    assert changed["metadata"]["generation"] == created["metadata"]["generation"]
+
+
+def test_condition_needs_a_reason(api: Api, namespace: str) -> None:
+    api.create(model(namespace))
+    condition = {"type": "Ready", "status": "True", "message": "", "lastTransitionTime": NOW}
+    with pytest.raises(ApiError, match="reason"):
+        set_status(api, namespace, {"conditions": [{**condition, "reason": ""}]})
+    with pytest.raises(ApiError, match=r"[Dd]uplicate"):
+        set_status(api, namespace, {"conditions": [{**condition, "reason": "Ready"}] * 2})
+
+
+def test_scale_subresource(api: Api, namespace: str) -> None:
+    selector = "warmpod.io/model=m,warmpod.io/component=engine,warmpod.io/role=serving"
+    api.create(model(namespace))
+    set_status(api, namespace, {"replicas": 1, "selector": selector})
+    scaled = api.patch("WarmModel", "m", namespace, {"spec": {"replicas": 3}}, subresource="scale")
+    assert scaled["kind"] == "Scale"
+    assert scaled["spec"] == {"replicas": 3}
+    assert scaled["status"] == {"replicas": 1, "selector": selector}
+    assert api.get("WarmModel", "m", namespace)["spec"]["replicas"] == 3
+
+
+def test_scale_obeys_the_bounds(api: Api, namespace: str) -> None:
+    api.create(model(namespace))
+    with pytest.raises(ApiError, match=r"replicas"):
+        api.patch("WarmModel", "m", namespace, {"spec": {"replicas": -1}}, subresource="scale")
+
+
+def test_kubectl_scale(api: Api, kubectl: Kubectl, namespace: str) -> None:
+    api.create(model(namespace))
+    kubectl("-n", namespace, "scale", "warmmodel/m", "--replicas=2")
+    assert api.get("WarmModel", "m", namespace)["spec"]["replicas"] == 2
+
+
+def test_printer_columns(api: Api, kubectl: Kubectl, namespace: str) -> None:
+    api.create(model(namespace))
+    condition = {"type": "Ready", "status": "False", "reason": "WarmingUp", "message": ""}
+    status = {
+        "conditions": [{**condition, "lastTransitionTime": NOW}],
+        "warmReplicas": 0,
+        "nodes": {"eligible": 2, "prefetched": 2, "resident": 1},
+    }
+    set_status(api, namespace, status)
+    heading, row = kubectl("-n", namespace, "get", "wm").splitlines()
+    assert heading.split() == ["NAME", "READY", "REASON", "REPLICAS", "WARM", "RESIDENT", "AGE"]
+    assert row.split()[:-1] == ["m", "False", "WarmingUp", "1", "0", "1"]
+    wide = kubectl("-n", namespace, "get", "wm", "--output=wide").splitlines()
+    assert wide[0].split()[-2:] == ["MODEL", "AGE"]
+    assert "example.com/m:1" in wide[1]
+
+
+def test_kubectl_explains_every_field_of_the_spec(crd: JsonObject, kubectl: Kubectl) -> None:
+    schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    explained = kubectl("explain", "warmmodel.spec")
+    for field in schema["properties"]["spec"]["properties"]:
+        assert field in explained
+
+
+def set_status(api: Api, namespace: str, status: JsonObject) -> None:
+    api.patch("WarmModel", "m", namespace, {"status": status}, subresource="status")
