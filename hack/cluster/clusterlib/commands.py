@@ -1,0 +1,185 @@
+"""What the commands of the `cluster` program do."""
+
+import base64
+import string
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from . import components, host, pki, processes, settings, shell
+from .image import Image
+from .settings import ClusterError, binary
+
+API = {
+    "etcd": components.etcd,
+    "kube-apiserver": components.kube_apiserver,
+}
+# These end at once if the API server does not know their permissions yet.
+CONTROLLERS = {
+    "kube-controller-manager": components.kube_controller_manager,
+    "kube-scheduler": components.kube_scheduler,
+}
+RUNTIME = {"containerd": components.containerd}
+# The kubelet ends at once if containerd does not answer yet.
+NODE = {
+    "kubelet": components.kubelet,
+    "kube-proxy": components.kube_proxy,
+    "coredns": components.coredns,
+    "metrics-server": components.metrics_server,
+    "registry": components.registry,
+    "kwok": components.kwok,  # plays further nodes
+}
+TIMEOUT_S = 120.0
+
+
+def up() -> None:
+    """Starts the cluster; fine if it is up already, and after a start that failed."""
+    started = time.monotonic()
+    host.require_root_and_programs()
+    if _is_up():
+        print(f"The cluster is up already. {_how_to_use()}")
+        return
+    if settings.STATE_DIR.exists():
+        print("Parts of a cluster are left over: removing them first.")
+        down()
+    if settings.KUBELET_DIR.exists():
+        raise ClusterError(f"{settings.KUBELET_DIR} exists: is this machine a node of a cluster?")
+    for command in (API | CONTROLLERS | RUNTIME | NODE).values():
+        command()  # complains about a missing program before anything has started
+    _prepare()
+    _start(API)
+    _wait_for("the API server", _api_is_ready)
+    _start(CONTROLLERS)
+    _start_node()
+    print(f"The cluster is up after {time.monotonic() - started:.1f} s. {_how_to_use()}")
+
+
+def down() -> None:
+    host.require_root_and_programs()
+    if not settings.STATE_DIR.exists():
+        return
+    processes.stop("kubelet")  # or it would start the pods anew
+    if processes.was_started("containerd"):
+        _remove_all_pods()
+    for process in reversed(processes.recorded()):
+        processes.stop(process.name)
+    host.delete_network_rules()
+    host.unmount_all()
+    host.delete_cgroups()
+    host.delete_log_links()
+    host.delete_node_address()
+    host.restore_kernel_settings()
+    host.delete_files()
+
+
+def status() -> bool:
+    """Prints the state of every process; true if there are some and all run."""
+    all_processes = processes.recorded()
+    alive = [process for process in all_processes if process.is_alive()]
+    for process in all_processes:
+        if process in alive:
+            print(f"{process.name:<24} pid {process.pid:<8} {process.memory_mib():>5.0f} MiB")
+        else:
+            print(f"{process.name:<24} ended; see {processes.log_file(process.name)}")
+    if not all_processes:
+        print("The cluster is down.")
+    return bool(alive) and alive == all_processes
+
+
+def kubeconfig() -> Path:
+    if not settings.KUBECONFIG.exists():
+        raise ClusterError("the cluster is down: run up first")
+    return settings.KUBECONFIG
+
+
+def _is_up() -> bool:
+    everything = (API | CONTROLLERS | RUNTIME | NODE).keys()
+    return all(map(processes.is_alive, everything)) and _api_is_ready() and _node_is_ready()
+
+
+def _how_to_use() -> str:
+    return f"To use it:\nexport KUBECONFIG={settings.KUBECONFIG} PATH={settings.BIN_DIR}:$PATH"
+
+
+def _prepare() -> None:
+    settings.STATE_DIR.mkdir(parents=True)
+    settings.RUN_DIR.mkdir(parents=True, exist_ok=True)
+    settings.RENDERED_DIR.mkdir()
+    settings.REGISTRY_DIR.mkdir(parents=True, exist_ok=True)
+    pki.create_all()
+    _render_configuration()
+    host.save_kernel_settings()
+    host.create_node_address()
+
+
+def _render_configuration() -> None:
+    ca_bundle = base64.b64encode(pki.certificate("ca").read_bytes()).decode()
+    values = settings.template_values() | {"ca_bundle": ca_bundle}
+    for template in settings.CONFIG_DIR.rglob("*"):
+        if template.is_file():
+            target = settings.RENDERED_DIR / template.relative_to(settings.CONFIG_DIR)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(string.Template(template.read_text()).substitute(values))
+
+
+def _start(commands: dict[str, Callable[[], components.Command]]) -> None:
+    for name, command in commands.items():
+        processes.start(name, command())
+
+
+def _start_node() -> None:
+    host.enable_forwarding()
+    _start(RUNTIME)
+    shell.run(*shell.as_admin("apply", "--filename", settings.RENDERED_DIR / "manifests"))
+    _wait_for("containerd", _runtime_is_ready)
+    _load_pause_image()
+    _start(NODE)
+    _wait_for("the node", _node_is_ready)
+    # An API extension that does not answer blocks the deletion of namespaces.
+    _wait_for("metrics-server", lambda: _is_true("apiservice/v1beta1.metrics.k8s.io", "Available"))
+
+
+def _load_pause_image() -> None:
+    archive = settings.STATE_DIR / "pause.tar"
+    image = Image(settings.PAUSE_IMAGE, {"/pause": binary("pause")}, entrypoint=["/pause"])
+    image.write_archive(archive)
+    flags = ("--address", settings.CONTAINERD_SOCKET, "--namespace", "k8s.io")
+    shell.run(binary("ctr"), *flags, "images", "import", archive)
+
+
+def _remove_all_pods() -> None:
+    """Lets containerd undo its work: processes, mounts, networks, cgroups."""
+    if not processes.is_alive("containerd"):
+        _start(RUNTIME)
+        _wait_for("containerd", _runtime_is_ready, others_may_end=True)
+    shell.run(*shell.crictl("rmp", "--all", "--force"))
+
+
+def _api_is_ready() -> bool:
+    return shell.attempt(*shell.as_admin("get", "--raw=/readyz")).returncode == 0
+
+
+def _node_is_ready() -> bool:
+    return _is_true(f"node/{settings.NODE_NAME}", "Ready")
+
+
+def _runtime_is_ready() -> bool:
+    return shell.attempt(*shell.crictl("version")).returncode == 0
+
+
+def _is_true(resource: str, condition: str) -> bool:
+    path = f'{{.status.conditions[?(@.type=="{condition}")].status}}'
+    command = shell.as_admin("get", resource, f"--output=jsonpath={path}")
+    return shell.attempt(*command).stdout == "True"
+
+
+def _wait_for(what: str, is_ready: Callable[[], bool], others_may_end: bool = False) -> None:
+    deadline = time.monotonic() + TIMEOUT_S
+    while not is_ready():
+        if not others_may_end:
+            processes.require_all_alive()
+        if time.monotonic() > deadline:
+            raise ClusterError(
+                f"{what} is not ready after {TIMEOUT_S:.0f} s: see {settings.LOG_DIR}"
+            )
+        time.sleep(0.2)
