@@ -17,6 +17,7 @@ from warmpod.api.v1alpha1 import (
     KIND,
     MAX_NAME_LENGTH,
     PLURAL,
+    SERVICE_NAME_PATTERN,
     VERSION,
     WarmModelSpec,
 )
@@ -41,7 +42,7 @@ _KEPT = (
 _ROOT_RULES = [
     rule(
         f"self.metadata.name.size() <= {MAX_NAME_LENGTH} && "
-        "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
+        f"self.metadata.name.matches('{SERVICE_NAME_PATTERN}')",
         "metadata.name becomes the name of a Service: use at most "
         f"{MAX_NAME_LENGTH} lower case letters, digits and dashes, starting with a letter and "
         "not ending with a dash",

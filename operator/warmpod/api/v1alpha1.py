@@ -10,9 +10,9 @@ The CRD is generated from these models. Rules for change:
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, model_validator
 
 from warmpod.api.base import (
     ATOMIC,
@@ -27,6 +27,7 @@ from warmpod.api.base import (
     rule,
     rules,
 )
+from warmpod.api.quantity import to_bytes
 
 GROUP = "warmpod.io"
 VERSION = "v1alpha1"
@@ -36,6 +37,8 @@ PLURAL = "warmmodels"
 
 MAX_NAME_LENGTH = 50
 """Leaves room for the suffixes of child names (`-prefetch`, a revision hash) below 63."""
+
+SERVICE_NAME_PATTERN = "^[a-z]([-a-z0-9]*[a-z0-9])?$"
 
 RESERVED_VOLUME_PREFIX = "warmpod-"
 RESERVED_MOUNTS = ("/opt/warmpod", "/run/warmpod")
@@ -108,6 +111,15 @@ class Weights(StrictBase):
             )
         ),
     )
+
+    @model_validator(mode="after")
+    def _size_is_usable(self) -> Self:
+        """The same as the CEL rules: the builders compute with the size."""
+        if self.medium != "Image" and self.size is None:
+            raise ValueError(f"size is needed for the medium {self.medium}")
+        if self.size is not None and to_bytes(self.size) <= 0:
+            raise ValueError("size must be more than 0")
+        return self
 
 
 class EnvVar(StrictBase):
@@ -201,6 +213,12 @@ class Engine(StrictBase):
         default=None,
         description="Port of the engine. Needed only where the arguments do not show it: in a "
         "config file or a custom command. Default: what the arguments say, else 8000.",
+        json_schema_extra=rules(
+            rule(
+                "self != 9180",
+                "engine.port: 9180 belongs to the warmup sidecar: choose another port",
+            )
+        ),
     )
     security_context: Opaque | None = Field(
         default=None,

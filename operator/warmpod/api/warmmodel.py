@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from pydantic import ValidationError
 
-from warmpod.api.v1alpha1 import MAX_NAME_LENGTH, WarmModelSpec
+from warmpod.api.v1alpha1 import MAX_NAME_LENGTH, SERVICE_NAME_PATTERN, WarmModelSpec
 
 
 class InvalidSpec(ValueError):
@@ -65,11 +66,11 @@ def _identity(metadata: Mapping[str, Any], field: str) -> str:
 
 def _name(metadata: Mapping[str, Any]) -> str:
     name = _identity(metadata, "name")
-    if len(name) > MAX_NAME_LENGTH:
+    if len(name) > MAX_NAME_LENGTH or not re.fullmatch(SERVICE_NAME_PATTERN, name):
         raise InvalidSpec(
             "metadata.name",
-            f"has {len(name)} characters: make a new WarmModel with a name of at most "
-            f"{MAX_NAME_LENGTH}",
+            f"cannot be the name of a Service: make a new WarmModel whose name has at most "
+            f"{MAX_NAME_LENGTH} lower case letters, digits and dashes and starts with a letter",
         )
     return name
 

@@ -1,0 +1,27 @@
+"""The settings of the agent, one JSON document, for both of its commands."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from warmpod.resources import names, weights_volume
+from warmpod.resources.rendering import Rendering
+
+_SCRUB_SECONDS = 30
+
+
+def variable(rendering: Rendering) -> dict[str, Any]:
+    config = {
+        "model": rendering.model.name,
+        "model_uid": rendering.model.uid,
+        "revision": rendering.revision_hash,
+        "medium": rendering.model.spec.weights.medium,
+        "source": weights_volume.IMAGE_MOUNT,
+        "node_root": weights_volume.NODE_ROOT_MOUNT,
+        "key": rendering.weights_key,
+        "target": weights_volume.FILL_MOUNT,
+        "port": names.AGENT_PORT,
+        "scrub_seconds": _SCRUB_SECONDS,
+    }
+    return {"name": "WARMPOD_AGENT_CONFIG", "value": json.dumps(config, sort_keys=True)}

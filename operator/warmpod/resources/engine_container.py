@@ -1,0 +1,160 @@
+"""The container `engine`: the user's image with our launcher as its first process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from warmpod.api.v1alpha1 import WarmModelSpec
+from warmpod.resources import names, weights_volume
+from warmpod.resources.rendering import Rendering, image_volume, mount, without_empty
+from warmpod.resources.security import engine_context
+
+LAUNCHER_MOUNT = "/opt/warmpod"
+RUN_MOUNT = "/run/warmpod"
+CACHE_MOUNT = "/var/cache/warmpod"
+HOME = "/home/warmpod"
+RUN_VOLUME = "warmpod-run"
+MAX_FAILED_BOOTS = 3
+
+STOPPING_SECONDS = 30
+"""Of the grace period: closing the gate (up to 6.5 s) and stopping the engine (up to 15 s)."""
+
+_LAUNCHER = ["python3", f"{LAUNCHER_MOUNT}/app/launch.py"]
+_CACHES = {
+    "VLLM_CACHE_ROOT": "vllm",
+    "TRITON_CACHE_DIR": "triton",
+    "FLASHINFER_WORKSPACE_BASE": "flashinfer",
+    "CUDA_CACHE_PATH": "cuda",
+}
+
+
+def container(rendering: Rendering) -> dict[str, Any]:
+    spec = rendering.model.spec
+    resources = spec.engine.resources
+    return without_empty(
+        {
+            "name": names.ENGINE_CONTAINER,
+            "image": rendering.engine_image,
+            "imagePullPolicy": "IfNotPresent",
+            "command": _launcher_command(rendering),
+            "args": _engine_command(rendering),
+            "env": _environment(spec),
+            "ports": [{"name": names.ENGINE_PORT_NAME, "containerPort": rendering.port}],
+            "resources": _resources(spec) if resources else None,
+            "volumeMounts": _mounts(rendering),
+            "lifecycle": {
+                "preStop": {"exec": {"command": [*_LAUNCHER, "pre-stop", f"--run-dir={RUN_MOUNT}"]}}
+            },
+            "terminationMessagePolicy": "FallbackToLogsOnError",
+            "securityContext": engine_context(spec),
+        }
+    )
+
+
+def volumes(rendering: Rendering) -> list[dict[str, Any]]:
+    """All volumes of the engine container, ours first, but none that nothing mounts."""
+    spec = rendering.model.spec
+    return [
+        image_volume("warmpod-launcher", rendering.settings.operator_image),
+        {"name": RUN_VOLUME, "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}},
+        *({"name": name, "emptyDir": source} for name, _, source in _scratch(spec)),
+        *weights_volume.engine_volumes(rendering),
+        *(volume.model_dump(by_alias=True, mode="json") for volume in spec.pod.volumes),
+    ]
+
+
+def _launcher_command(rendering: Rendering) -> list[str]:
+    grace = rendering.model.spec.pod.termination_grace_period_seconds
+    receipt = weights_volume.receipt_path(rendering)
+    return [
+        *_LAUNCHER,
+        "run",
+        f"--run-dir={RUN_MOUNT}",
+        f"--port={rendering.port}",
+        *(["--scheme=https"] if rendering.scheme == "https" else []),
+        *([f"--wait-for={receipt}"] if receipt else []),
+        f"--drain-seconds={grace - STOPPING_SECONDS}",
+        f"--max-failed-boots={MAX_FAILED_BOOTS}",
+        "--",
+    ]
+
+
+def _engine_command(rendering: Rendering) -> list[str]:
+    """The user's own command is run as it is; else `vllm serve` with what only we know."""
+    engine = rendering.model.spec.engine
+    if engine.command:
+        return [*engine.command, *engine.args]
+    facts = rendering.facts
+    ours = [] if facts.served_names else [f"--served-model-name={rendering.model.served_name}"]
+    # A config file may state the port that spec.engine.port repeats; then it must not be said twice.
+    if engine.port and facts.port is None and facts.config_file is None:
+        ours.append(f"--port={engine.port}")
+    return ["vllm", "serve", rendering.model_path, *ours, *engine.args]
+
+
+def _environment(spec: WarmModelSpec) -> list[dict[str, Any]]:
+    """Ours first, so that the user's values may refer to them; the user's win."""
+    users = [
+        variable.model_dump(by_alias=True, exclude_none=True, mode="json")
+        for variable in spec.engine.env
+    ]
+    taken = {variable["name"] for variable in users}
+    ours = [
+        {"name": name, "value": value}
+        for name, value in _default_environment(spec).items()
+        if name not in taken
+    ]
+    return ours + users
+
+
+def _default_environment(spec: WarmModelSpec) -> dict[str, str]:
+    """The same in every pod: most VLLM_* values are part of vLLM's compile cache key.
+
+    HOME and USER, because a user id without a passwd entry has neither, and vLLM and its
+    libraries write below HOME at start-up and at the first request.
+    """
+    environment = {
+        "HOME": HOME,
+        "USER": "warmpod",
+        "HF_HUB_OFFLINE": "1",
+        "VLLM_NO_USAGE_STATS": "1",
+    }
+    if spec.compile_cache.store == "Pod":
+        environment |= {name: f"{CACHE_MOUNT}/{folder}" for name, folder in _CACHES.items()}
+    return environment
+
+
+def _resources(spec: WarmModelSpec) -> dict[str, Any]:
+    resources = spec.engine.resources
+    assert resources is not None  # noqa: S101 - the caller checked; this tells the type checker
+    return without_empty(resources.model_dump(by_alias=True, exclude_none=True, mode="json"))
+
+
+def _scratch(spec: WarmModelSpec) -> list[tuple[str, str, dict[str, Any]]]:
+    """Writable folders (volume, path, emptyDir), except where the user mounts something else.
+
+    /dev/shm, because the runtime's own has 64 MiB, too small for vLLM's processes.
+    """
+    folders: list[tuple[str, str, dict[str, Any]]] = [
+        ("warmpod-home", HOME, {}),
+        ("warmpod-tmp", "/tmp", {}),  # noqa: S108 - a mount point in the container
+        ("warmpod-shm", "/dev/shm", {"medium": "Memory"}),  # noqa: S108
+    ]
+    if spec.compile_cache.store == "Pod":
+        folders.append(("warmpod-cache", CACHE_MOUNT, {}))
+    taken = {item.mount_path.rstrip("/") for item in spec.engine.volume_mounts}
+    return [folder for folder in folders if folder[1] not in taken]
+
+
+def _mounts(rendering: Rendering) -> list[dict[str, Any]]:
+    spec = rendering.model.spec
+    return [
+        mount("warmpod-launcher", LAUNCHER_MOUNT, read_only=True),
+        mount(RUN_VOLUME, RUN_MOUNT),
+        *(mount(name, path) for name, path, _ in _scratch(spec)),
+        weights_volume.engine_mount(rendering),
+        *(
+            item.model_dump(by_alias=True, exclude_none=True, mode="json")
+            for item in spec.engine.volume_mounts
+        ),
+    ]

@@ -1,0 +1,102 @@
+"""Names, labels and ownership of everything that belongs to a WarmModel."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from warmpod.api import API_VERSION, GROUP, KIND, WarmModel
+
+FIELD_MANAGER = "warmpod"
+
+MODEL_LABEL = f"{GROUP}/model"
+COMPONENT_LABEL = f"{GROUP}/component"
+ROLE_LABEL = f"{GROUP}/role"
+REVISION_LABEL = f"{GROUP}/revision"
+MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
+
+WARM_CONDITION = f"{GROUP}/Warm"
+TIMELINE_CONDITION = f"{GROUP}/StartupTimeline"
+RESIDENT_CONDITION = f"{GROUP}/Resident"
+
+ENGINE_CONTAINER = "engine"
+WARMUP_CONTAINER = "warmup"
+WEIGHTS_CONTAINER = "weights"
+AGENT_CONTAINER = "agent"
+
+ENGINE_PORT_NAME = "http"
+WARMUP_PORT_NAME = "warmup"
+AGENT_PORT_NAME = "agent"
+WARMUP_PORT = 9180
+AGENT_PORT = 9181
+
+SERVING = "serving"
+Component = Literal["engine", "prefetch"]
+
+
+def deployment(model: WarmModel) -> str:
+    return model.name
+
+
+def daemonset(model: WarmModel) -> str:
+    return f"{model.name}-prefetch"
+
+
+def service(model: WarmModel) -> str:
+    return model.name
+
+
+def disruption_budget(model: WarmModel) -> str:
+    return model.name
+
+
+def role(model: WarmModel) -> str:
+    return f"{model.name}-warmpod"
+
+
+def service_account(model: WarmModel) -> str:
+    """The account of the pods; the admission policy knows such accounts by their suffix."""
+    return model.spec.pod.service_account_name or f"{model.name}-warmpod"
+
+
+def controller_revision(model: WarmModel, revision_hash: str) -> str:
+    return f"{model.name}-{revision_hash}"
+
+
+def component_selector(name: str, component: Component) -> dict[str, str]:
+    return {MODEL_LABEL: name, COMPONENT_LABEL: component}
+
+
+def serving_labels(name: str) -> dict[str, str]:
+    """Selects the engine pods that the Service sees."""
+    return {**component_selector(name, "engine"), ROLE_LABEL: SERVING}
+
+
+def serving_selector(name: str) -> str:
+    """The same as text, for status.selector, which autoscalers read."""
+    return ",".join(f"{key}={value}" for key, value in serving_labels(name).items())
+
+
+def child_labels(name: str, component: Component) -> dict[str, str]:
+    return {MANAGED_BY_LABEL: "warmpod", **component_selector(name, component)}
+
+
+def child_metadata(model: WarmModel, name: str, component: Component) -> dict[str, Any]:
+    """Metadata of a child. Nothing is copied from the WarmModel's own labels: deployment tools
+    mark what they manage there, and would take a child with such a mark for theirs."""
+    return {
+        "name": name,
+        "namespace": model.namespace,
+        "labels": child_labels(model.name, component),
+        "ownerReferences": [owner_reference(model)],
+    }
+
+
+def owner_reference(model: WarmModel) -> dict[str, Any]:
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "name": model.name,
+        "uid": model.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }

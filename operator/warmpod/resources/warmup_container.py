@@ -1,0 +1,91 @@
+"""The native sidecar `warmup`: exercises the engine and holds the gate."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from warmpod.api.v1alpha1 import EnvVar
+from warmpod.resources import names, pod_identity
+from warmpod.resources.engine_container import RUN_MOUNT, RUN_VOLUME
+from warmpod.resources.rendering import Rendering, mount
+from warmpod.resources.security import helper_context
+
+API_KEY_VARIABLE = "WARMPOD_ENGINE_API_KEY"
+_REFERENCE = re.compile(r"\$\(([A-Za-z_.-][A-Za-z0-9_.-]*)\)")
+
+
+def container(rendering: Rendering) -> dict[str, Any]:
+    return {
+        "name": names.WARMUP_CONTAINER,
+        "image": rendering.settings.operator_image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["warmpod-sidecar"],
+        "restartPolicy": "Always",
+        "env": [
+            *pod_identity.environment(),
+            *_api_key(rendering),
+            {"name": "WARMPOD_SIDECAR_CONFIG", "value": _config(rendering)},
+        ],
+        "ports": [{"name": names.WARMUP_PORT_NAME, "containerPort": names.WARMUP_PORT}],
+        # A second lock beside the readiness gate: it needs no API server and closes by itself.
+        "readinessProbe": {
+            "httpGet": {"path": "/readyz", "port": names.WARMUP_PORT_NAME},
+            "periodSeconds": 1,
+            "failureThreshold": 1,
+        },
+        "resources": {
+            "requests": {"cpu": "20m", "memory": "64Mi"},
+            "limits": {"memory": "128Mi"},
+        },
+        "volumeMounts": [mount(RUN_VOLUME, RUN_MOUNT), pod_identity.token_mount()],
+        "securityContext": helper_context(rendering.model.spec),
+    }
+
+
+def _config(rendering: Rendering) -> str:
+    spec = rendering.model.spec
+    facts = rendering.facts
+    return json.dumps(
+        {
+            "model": rendering.model.name,
+            "revision": rendering.revision_hash,
+            "base_url": f"{rendering.scheme}://127.0.0.1:{rendering.port}",
+            "served_name": (facts.served_names or (rendering.model.served_name,))[0],
+            "run_dir": RUN_MOUNT,
+            "port": names.WARMUP_PORT,
+            "warmup": spec.warmup.model_dump(by_alias=True, mode="json"),
+            "api_key_env": API_KEY_VARIABLE if facts.api_key_set else None,
+            "tls_verify": False,
+        },
+        sort_keys=True,
+    )
+
+
+def _api_key(rendering: Rendering) -> list[dict[str, Any]]:
+    """The engine's key, from where the engine has it; vLLM prefers the argument."""
+    variables = {variable.name: variable for variable in rendering.model.spec.engine.env}
+    argument = rendering.facts.api_key_argument
+    if argument is not None:
+        key = EnvVar(name=API_KEY_VARIABLE, value=argument)
+    elif rendering.facts.api_key_set:
+        key = variables["VLLM_API_KEY"].model_copy(update={"name": API_KEY_VARIABLE})
+    else:
+        return []
+    return [
+        variable.model_dump(by_alias=True, exclude_none=True, mode="json")
+        for variable in (*_referenced(key, variables), key)
+    ]
+
+
+def _referenced(variable: EnvVar, known: dict[str, EnvVar]) -> list[EnvVar]:
+    """The variables that a value names as $(NAME), each before those that use it."""
+    found: dict[str, EnvVar] = {}
+    remaining = [variable]
+    while remaining:
+        for name in _REFERENCE.findall(remaining.pop().value or ""):
+            if name in known and name not in found:
+                found[name] = known[name]
+                remaining.append(known[name])
+    return [item for name, item in known.items() if name in found]
