@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from warmpod.api.v1alpha1 import WarmModelSpec
+from warmpod.api.v1alpha1 import Resources, WarmModelSpec
 from warmpod.resources import names, weights_volume
 from warmpod.resources.rendering import Rendering, image_volume, mount, without_empty
 from warmpod.resources.security import engine_context
@@ -30,7 +30,6 @@ _CACHES = {
 
 def container(rendering: Rendering) -> dict[str, Any]:
     spec = rendering.model.spec
-    resources = spec.engine.resources
     return without_empty(
         {
             "name": names.ENGINE_CONTAINER,
@@ -40,7 +39,7 @@ def container(rendering: Rendering) -> dict[str, Any]:
             "args": _engine_command(rendering),
             "env": _environment(spec),
             "ports": [{"name": names.ENGINE_PORT_NAME, "containerPort": rendering.port}],
-            "resources": _resources(spec) if resources else None,
+            "resources": _resources(spec),
             "volumeMounts": _mounts(rendering),
             "lifecycle": {
                 "preStop": {"exec": {"command": [*_LAUNCHER, "pre-stop", f"--run-dir={RUN_MOUNT}"]}}
@@ -86,7 +85,7 @@ def _engine_command(rendering: Rendering) -> list[str]:
         return [*engine.command, *engine.args]
     facts = rendering.facts
     ours = [] if facts.served_names else [f"--served-model-name={rendering.model.served_name}"]
-    # A config file may state the port that spec.engine.port repeats; then it must not be said twice.
+    # With a config file, spec.engine.port only repeats what that file says.
     if engine.port and facts.port is None and facts.config_file is None:
         ours.append(f"--port={engine.port}")
     return ["vllm", "serve", rendering.model_path, *ours, *engine.args]
@@ -125,8 +124,7 @@ def _default_environment(spec: WarmModelSpec) -> dict[str, str]:
 
 
 def _resources(spec: WarmModelSpec) -> dict[str, Any]:
-    resources = spec.engine.resources
-    assert resources is not None  # noqa: S101 - the caller checked; this tells the type checker
+    resources = spec.engine.resources or Resources()
     return without_empty(resources.model_dump(by_alias=True, exclude_none=True, mode="json"))
 
 
