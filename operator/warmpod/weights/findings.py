@@ -4,16 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import StrEnum
 
-
-class Reason(StrEnum):
-    """Reasons of `warmpod.io/Resident` that come from the files themselves."""
-
-    WEIGHTS_MISSING = "WeightsMissing"
-    SIZE_MISMATCH = "SizeMismatch"
-    DIGEST_MISMATCH = "DigestMismatch"
-    WEIGHTS_NOT_READABLE = "WeightsNotReadable"
+from warmpod.reasons import Reason
 
 
 @dataclass(frozen=True, order=True)

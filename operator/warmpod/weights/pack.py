@@ -59,7 +59,7 @@ def pack(source: Path, layout: Path, progress: Progress = lambda path, size: Non
     def shard_layer(path: str) -> tuple[Descriptor, list[Entry]]:
         return _write_layer(source, layout, [path], progress)
 
-    packed = list(map_in_threads(shard_layer, shards))
+    packed = map_in_threads(shard_layer, shards)
     entries = [entry for _, layer_entries in packed for entry in layer_entries]
     first, manifest = _write_first_layer(source, layout, small, entries, progress)
     layers = [first, *(descriptor for descriptor, _ in packed)]

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from warmpod.weights.findings import Finding, Reason
+from warmpod.reasons import WEIGHTS_MISSING, WEIGHTS_NOT_READABLE
+from warmpod.weights.findings import Finding
 
 # Downloaders give an unfinished file one of these endings until it is whole.
 UNFINISHED_SUFFIXES = (".incomplete", ".part", ".aria2", ".crdownload")
@@ -62,17 +63,17 @@ def _walk(directory: Path) -> Iterator[str]:
 
 def _judge(directory: Path, path: str) -> Finding | None:
     if path.endswith(UNFINISHED_SUFFIXES):
-        return Finding(path, Reason.WEIGHTS_MISSING, "left over from an unfinished download")
+        return Finding(path, WEIGHTS_MISSING, "left over from an unfinished download")
     try:
         mode = os.stat(directory / path).st_mode
     except FileNotFoundError:
         target = os.readlink(directory / path)
-        return Finding(path, Reason.WEIGHTS_MISSING, f"link to {target}, which does not exist")
+        return Finding(path, WEIGHTS_MISSING, f"link to {target}, which does not exist")
     except OSError as error:
-        return Finding(path, Reason.WEIGHTS_NOT_READABLE, f"cannot be examined: {error.strerror}")
+        return Finding(path, WEIGHTS_NOT_READABLE, f"cannot be examined: {error.strerror}")
     if stat.S_ISREG(mode):
         return None
-    return Finding(path, Reason.WEIGHTS_MISSING, "not a regular file; put the file itself here")
+    return Finding(path, WEIGHTS_MISSING, "not a regular file; put the file itself here")
 
 
 def _missing_shards(directory: Path, files: Iterable[str]) -> Iterator[Finding]:
@@ -83,16 +84,16 @@ def _missing_shards(directory: Path, files: Iterable[str]) -> Iterator[Finding]:
         try:
             shards = _shards_of(directory / path)
         except PermissionError as error:
-            yield Finding(path, Reason.WEIGHTS_NOT_READABLE, f"cannot be read: {error.strerror}")
+            yield Finding(path, WEIGHTS_NOT_READABLE, f"cannot be read: {error.strerror}")
             continue
         except (OSError, ValueError) as error:
-            yield Finding(path, Reason.WEIGHTS_MISSING, f"not a shard index: {error}")
+            yield Finding(path, WEIGHTS_MISSING, f"not a shard index: {error}")
             continue
         folder = PurePosixPath(path).parent
         for shard in shards:
             needed = (folder / shard).as_posix()
             if needed not in present:
-                yield Finding(needed, Reason.WEIGHTS_MISSING, f"missing, but {path} names it")
+                yield Finding(needed, WEIGHTS_MISSING, f"missing, but {path} names it")
 
 
 def _shards_of(index: Path) -> list[str]:

@@ -1,0 +1,157 @@
+"""Copy a weights image into memory, file by file, verified on the way.
+
+Every file appears whole (temporary name, then rename) and the receipt appears last: who waits
+for the receipt sees all files or none. One writer at a time; the caller takes care of that.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+from warmpod.agent import memory
+from warmpod.agent.memory import gib
+from warmpod.weights import receipt as receipts
+from warmpod.weights.findings import Finding
+from warmpod.weights.hashing import Watch, map_in_threads, pieces, sha256_of
+from warmpod.weights.receipt import RECEIPT_NAME, Receipt, Seen
+from warmpod.weights.tree import scan
+from warmpod.weights.verify import Expectations, Expected, digest_finding
+
+# Hidden, so that it never counts as a part of the model.
+TEMPORARY = ".filling"
+
+
+class NoRoom(Exception):
+    """The memory volume is too small; the message has the numbers."""
+
+
+def is_filled(target: Path, expected: Expectations) -> bool:
+    """Whether `target` holds exactly the expected files, by its receipt."""
+    receipt = receipts.load(target / RECEIPT_NAME)
+    return all(_known(target, file, receipt) for file in expected.files) and not _stray(
+        target, expected
+    )
+
+
+def fill(source: Path, target: Path, expected: Expectations, watch: Watch) -> tuple[Finding, ...]:
+    """Make `target` hold exactly the expected files, and say which of them are bad in `source`.
+
+    Raises NoRoom, OSError, and what `watch` raises; whatever was finished by then is kept for
+    the next attempt."""
+    receipt = receipts.load(target / RECEIPT_NAME)
+    known = [_known(target, file, receipt) for file in expected.files]
+    # From here on the directory is in motion, so nobody may start on it.
+    (target / RECEIPT_NAME).unlink(missing_ok=True)
+    _tidy(target, _stray(target, expected))
+    pending = [file for file, seen in zip(expected.files, known, strict=True) if seen is None]
+    _check_room(target, pending)
+    results = map_in_threads(lambda file: _bring(source, target, file, watch), pending)
+    shutil.rmtree(target / TEMPORARY)
+    findings = tuple(result for result in results if isinstance(result, Finding))
+    if not findings:
+        brought = [result for result in results if isinstance(result, Seen)]
+        Receipt([*(seen for seen in known if seen), *brought]).save(target / RECEIPT_NAME)
+    return findings
+
+
+def _stray(target: Path, expected: Expectations) -> list[str]:
+    """Files of another version of the model; an engine might load them."""
+    return sorted(set(scan(target).files) - {file.path for file in expected.files})
+
+
+def _known(target: Path, file: Expected, receipt: Receipt) -> Seen | None:
+    try:
+        facts = (target / file.path).lstat()
+    except FileNotFoundError:
+        return None
+    sha256 = receipt.digest_of(file.path, facts)
+    if sha256 is None or facts.st_size != file.size or digest_finding(file, sha256) is not None:
+        return None
+    return Seen.of(file.path, facts, sha256)
+
+
+def _tidy(target: Path, stray: Iterable[str]) -> None:
+    """Engines that have such a file open keep it until they close it."""
+    for path in stray:
+        (target / path).unlink()
+    shutil.rmtree(target / TEMPORARY, ignore_errors=True)
+    (target / TEMPORARY).mkdir(mode=0o700)
+
+
+def _check_room(target: Path, pending: Iterable[Expected]) -> None:
+    space = os.statvfs(target)
+    free = space.f_bavail * space.f_frsize
+    needed = 0
+    for file in pending:
+        present = target / file.path
+        needed += file.size - (present.stat().st_size if present.is_file() else 0)
+    if needed > free:
+        raise NoRoom(_no_room_message(target, needed, free))
+    shortage = memory.shortage(needed, memory.measure())
+    if shortage is not None:
+        raise NoRoom(shortage)
+
+
+def _bring(source: Path, target: Path, file: Expected, watch: Watch) -> Seen | Finding:
+    """Adopt the file if it is there and right (an attempt before this one wrote it), else copy."""
+    final = target / file.path
+    if file.sha256 is not None and _has_size(final, file.size):
+        sha256 = sha256_of(final, lambda _: watch(0))
+        if sha256 == file.sha256:
+            watch(file.size)
+            return Seen.of(file.path, final.stat(), sha256)
+    return _copy(source, target, file, watch)
+
+
+def _copy(source: Path, target: Path, file: Expected, watch: Watch) -> Seen | Finding:
+    temporary = target / TEMPORARY / hashlib.sha256(file.path.encode()).hexdigest()
+    try:
+        sha256 = _copy_content(source / file.path, temporary, watch)
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            raise NoRoom(_no_room_message(target, file.size, 0)) from error
+        raise
+    finding = digest_finding(file, sha256)
+    if finding is not None:
+        return finding
+    temporary.chmod(0o444)
+    final = target / file.path
+    final.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    facts = temporary.stat()
+    temporary.rename(final)
+    return Seen.of(file.path, facts, sha256)
+
+
+def _copy_content(source: Path, temporary: Path, watch: Watch) -> str:
+    digest = hashlib.sha256()
+    with source.open("rb", buffering=0) as reader, temporary.open("wb", buffering=0) as writer:
+        offset = 0
+        for piece in pieces(reader):
+            digest.update(piece)
+            _write_all(writer.fileno(), piece)
+            # The page cache of the image would count against the same limit as the copy.
+            os.posix_fadvise(reader.fileno(), offset, len(piece), os.POSIX_FADV_DONTNEED)
+            offset += len(piece)
+            watch(len(piece))
+    return digest.hexdigest()
+
+
+def _write_all(descriptor: int, piece: memoryview) -> None:
+    while piece:
+        piece = piece[os.write(descriptor, piece) :]
+
+
+def _has_size(path: Path, size: int) -> bool:
+    return path.is_file() and not path.is_symlink() and path.stat().st_size == size
+
+
+def _no_room_message(target: Path, needed: int, free: int) -> str:
+    return (
+        f"{gib(needed)} of weights do not fit {target}, which has {gib(free)} left; "
+        "raise spec.weights.size, or free memory on the node"
+    )

@@ -1,0 +1,70 @@
+"""How much memory the weights may take: the container's limit and what the node has left."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+# cgroup v2 as a container sees it, then v1.
+LIMIT_FILES = (
+    Path("/sys/fs/cgroup/memory.max"),
+    Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
+)
+MEMINFO = Path("/proc/meminfo")
+# What the agent itself needs of its limit, in bytes: interpreter, buffers, page tables.
+OWN_BYTES = 64 * 1024 * 1024
+# cgroup v1 writes "no limit" as a number near 2**63.
+NO_LIMIT = 2**60
+
+
+@dataclass(frozen=True)
+class Room:
+    """Bytes: the container's limit (None without one) and what the node could give."""
+
+    limit: int | None
+    available: int
+
+
+def measure() -> Room:
+    return Room(_limit(), _available())
+
+
+def shortage(needed: int, room: Room) -> str | None:
+    """Why `needed` bytes more cannot be held, or None. Asked before locking: a container that
+    locks more than its limit is killed, and one on a full node gets somebody else killed."""
+    if room.limit is not None and needed > room.limit - OWN_BYTES:
+        return (
+            f"{gib(needed)} of weights do not fit the agent's memory limit of {gib(room.limit)}; "
+            f"set spec.weights.size to at least {gib(needed)}"
+        )
+    if needed > room.available:
+        return (
+            f"{gib(needed)} of weights do not fit the node's available memory of "
+            f"{gib(room.available)}; free memory on the node or choose bigger nodes in spec.pod"
+        )
+    return None
+
+
+def gib(count: int) -> str:
+    """Bytes as people write them in a WarmModel."""
+    for unit, size in (("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10)):
+        if count >= size:
+            return f"{count / size:.1f}{unit}"
+    return f"{count} bytes"
+
+
+def _limit() -> int | None:
+    for path in LIMIT_FILES:
+        if path.exists():
+            text = path.read_text().strip()
+            limit = NO_LIMIT if text == "max" else int(text)
+            return limit if limit < NO_LIMIT else None
+    return None
+
+
+def _available() -> int:
+    for line in MEMINFO.read_text().splitlines():
+        name, _, value = line.partition(":")
+        if name == "MemAvailable":
+            return int(value.split()[0]) * 1024
+    raise RuntimeError(f"{MEMINFO} has no MemAvailable")
