@@ -94,6 +94,10 @@ PORT_IN_USE = Reason(
     "Choose another --port in spec.engine.args, or take hostNetwork and extra containers out.",
 )
 
+# --- Reported by the sidecar in the pod condition warmpod.io/StartupTimeline ----------------------
+
+RECORDED = Reason("Recorded", "The message is the start-up time line of the current boot, as JSON.")
+
 # --- Reported by the agent in the pod condition warmpod.io/Resident -------------------------------
 
 RESIDENT = Reason("Resident", "The weights are verified and measured to be in the node's memory.")

@@ -1,0 +1,111 @@
+"""Reads the engine's answers: a reply counts only when it carries tokens. Pure."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+EXCERPT_CHARACTERS = 300
+
+# Where the text of a choice may stand. A reasoning model may spend every token on reasoning.
+TEXT_FIELDS = ("content", "reasoning_content", "reasoning", "tool_calls")
+
+
+class InvalidAnswerError(Exception):
+    """Status 200 with a body that is no answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    has_text: bool
+    prompt_tokens: int | None
+
+
+def excerpt(body: str) -> str:
+    return " ".join(body.split())[:EXCERPT_CHARACTERS]
+
+
+def read_whole(body: str) -> Answer:
+    """Read the body of a request without streaming. Raises InvalidAnswerError."""
+    parsed = _object(body)
+    _raise_on_error(parsed)
+    choices = _choices(parsed, body)
+    if not choices:
+        raise InvalidAnswerError(f"no choices: {excerpt(body)}")
+    has_text = any(_has_text(choice, "message") for choice in choices)
+    usage = _usage(parsed)
+    if not has_text and not usage.get("completion_tokens"):
+        raise InvalidAnswerError(f"no token: {excerpt(body)}")
+    return Answer(has_text, usage.get("prompt_tokens"))
+
+
+class StreamReader:
+    """Fed with the lines of a server-sent event stream."""
+
+    def __init__(self) -> None:
+        self.token_seen = False
+        self._has_text = False
+        self._done = False
+        self._prompt_tokens: int | None = None
+
+    def feed(self, line: str) -> None:
+        """Raises InvalidAnswerError when the engine reports an error inside the stream."""
+        if not line.startswith("data:"):
+            return
+        data = line[len("data:") :].strip()
+        if data == "[DONE]":
+            self._done = True
+            return
+        chunk = _object(data)
+        _raise_on_error(chunk)
+        for choice in _choices(chunk, data):
+            self._take(choice)
+        self._prompt_tokens = _usage(chunk).get("prompt_tokens", self._prompt_tokens)
+
+    def finish(self) -> Answer:
+        """Raises InvalidAnswerError unless the stream ended properly and carried a token."""
+        if not self._done:
+            raise InvalidAnswerError("the stream was cut before [DONE]")
+        if not self.token_seen:
+            raise InvalidAnswerError("the stream carried no token")
+        return Answer(self._has_text, self._prompt_tokens)
+
+    def _take(self, choice: Mapping[str, Any]) -> None:
+        if _has_text(choice, "delta"):
+            self._has_text = True
+            self.token_seen = True
+        # A token may decode to no text; a chunk that only opens a chat message is no token.
+        elif "role" not in (choice.get("delta") or {}):
+            self.token_seen = True
+
+
+def _object(text: str) -> Mapping[str, Any]:
+    try:
+        parsed = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InvalidAnswerError(f"not JSON: {excerpt(text)}") from error
+    if not isinstance(parsed, dict):
+        raise InvalidAnswerError(f"not a JSON object: {excerpt(text)}")
+    return parsed
+
+
+def _raise_on_error(parsed: Mapping[str, Any]) -> None:
+    if parsed.get("error"):
+        raise InvalidAnswerError(f"error in the answer: {excerpt(json.dumps(parsed['error']))}")
+
+
+def _choices(parsed: Mapping[str, Any], body: str) -> list[Mapping[str, Any]]:
+    choices = parsed.get("choices")
+    if not isinstance(choices, list) or not all(isinstance(choice, dict) for choice in choices):
+        raise InvalidAnswerError(f"no list of choices: {excerpt(body)}")
+    return choices
+
+
+def _has_text(choice: Mapping[str, Any], part: str) -> bool:
+    message = choice.get(part) or {}
+    return bool(choice.get("text")) or any(message.get(field) for field in TEXT_FIELDS)
+
+
+def _usage(parsed: Mapping[str, Any]) -> Mapping[str, Any]:
+    usage = parsed.get("usage")
+    return usage if isinstance(usage, dict) else {}

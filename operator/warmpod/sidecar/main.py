@@ -1,0 +1,76 @@
+"""Entry point of the `warmup` container."""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+from warmpod.podstatus import ConditionReporter, OwnPod, PodStatusError
+from warmpod.sidecar.config import ConfigError, SidecarConfig, read_config
+from warmpod.sidecar.engine import Engine
+from warmpod.sidecar.server import Server
+from warmpod.sidecar.supervisor import Supervisor
+
+WARM_CONDITION = "warmpod.io/Warm"
+STARTUP_CONDITION = "warmpod.io/StartupTimeline"
+
+
+def main() -> None:
+    logging.basicConfig(
+        stream=sys.stdout,
+        level=logging.INFO,
+        format="%(asctime)s %(levelname)s %(message)s",
+    )
+    try:
+        config = read_config(os.environ)
+        pod = OwnPod.from_environment()
+    except (ConfigError, PodStatusError) as error:
+        sys.exit(f"warmpod-sidecar: {error}")
+    asyncio.run(serve(config, pod))
+
+
+async def serve(config: SidecarConfig, pod: OwnPod) -> None:
+    """Run until SIGTERM or SIGINT; an unexpected error ends the process, and the kubelet starts
+    the next one."""
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    await run_until(stop, config, pod)
+
+
+async def run_until(stop: asyncio.Event, config: SidecarConfig, pod: OwnPod) -> None:
+    engine = Engine(config.base_url, config.api_key, config.tls_verify)
+    warm = ConditionReporter(pod, WARM_CONDITION)
+    startup = ConditionReporter(pod, STARTUP_CONDITION)
+    supervisor = Supervisor(config, engine, warm, startup)
+    server = Server(supervisor, config.port)
+    await server.start()
+    reporting = [asyncio.create_task(warm.run()), asyncio.create_task(startup.run())]
+    supervising: asyncio.Task[Any] = asyncio.create_task(supervisor.run())
+    stopping: asyncio.Task[Any] = asyncio.create_task(stop.wait())
+    try:
+        done, _ = await asyncio.wait(
+            [supervising, stopping, *reporting], return_when=asyncio.FIRST_COMPLETED
+        )
+        await _end([supervising, stopping])
+        await supervisor.close()
+        for task in done:
+            task.result()  # raises what ended it
+    finally:
+        await _end([supervising, stopping, *reporting])
+        await server.stop()
+        await engine.close()
+        await pod.close()
+
+
+async def _end(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+if __name__ == "__main__":
+    main()

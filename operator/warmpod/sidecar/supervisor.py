@@ -1,0 +1,199 @@
+"""Joins what the launcher tells, what the exercise of the current boot tells, and the gate."""
+
+import asyncio
+import logging
+import time
+from typing import Any
+
+from warmpod import reasons
+from warmpod.podstatus import ConditionReporter, Wish
+from warmpod.sidecar import lifecycle
+from warmpod.sidecar.boots import EVENTS_FILE, EventFollower, LauncherEvent, boot_ended, lock_held
+from warmpod.sidecar.config import SidecarConfig
+from warmpod.sidecar.engine import Engine
+from warmpod.sidecar.exercise import Exercise, Record
+from warmpod.sidecar.gate import Gate
+from warmpod.sidecar.launcher_events import lifecycle_event
+from warmpod.sidecar.lifecycle import Policy, Situation, Verdict
+from warmpod.sidecar.memory import WarmMemory, recall, remember, write_atomically
+from warmpod.sidecar.metrics import Metrics
+from warmpod.sidecar.status import status_page
+from warmpod.sidecar.timeline import Timeline
+
+log = logging.getLogger(__name__)
+
+# Between looks at the run directory. The end of a boot is not polled for.
+POLL_SECONDS = 0.1
+
+STOPPING_FILE = "stopping"
+GATE_CLOSED_FILE = "gate-closed"
+
+# The launcher's pre-stop waits a little longer than this for our answer, in seconds.
+REPORT_BEFORE_STOP_SECONDS = 4.0
+REPORT_BEFORE_EXIT_SECONDS = 1.0
+
+
+class Supervisor:
+    def __init__(
+        self,
+        config: SidecarConfig,
+        engine: Engine,
+        warm: ConditionReporter,
+        startup: ConditionReporter,
+    ) -> None:
+        self._config = config
+        self._engine = engine
+        self._warm = warm
+        self._startup = startup
+        self._policy = Policy(
+            stall_seconds=config.warmup.stall_seconds,
+            max_rounds=config.warmup.max_rounds,
+            open_on_failure=config.warmup.on_failure == "Open",
+        )
+        self._metrics = Metrics(config.model)
+        self._follower = EventFollower(config.run_dir / EVENTS_FILE)
+        self._timeline = Timeline()
+        self._situation = Situation()
+        self._exercise: Exercise | None = None
+        self._boot_tasks: list[asyncio.Task[None]] = []
+        self._stop_answered = False
+        self._earlier: WarmMemory | None = None
+        self.gate = Gate(warm, self._metrics.gate_changed)
+
+    async def run(self) -> None:
+        if not self._stopping_wanted():
+            (self._config.run_dir / GATE_CLOSED_FILE).unlink(missing_ok=True)
+        self._earlier = recall(self._config.run_dir)
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                self._look(tasks)
+                await asyncio.sleep(POLL_SECONDS)
+
+    async def close(self) -> None:
+        """Close the gate because this process ends."""
+        self.gate.apply(Verdict(False, reasons.STOPPING, "the sidecar is being stopped"))
+        await self._warm.delivered(REPORT_BEFORE_EXIT_SECONDS)
+
+    def status(self) -> dict[str, Any]:
+        current = self._situation.current
+        boot = current.boot.id if current else None
+        return status_page(self.gate.verdict, boot, self._record())
+
+    def render_metrics(self) -> bytes:
+        record = self._record()
+        errors = self._warm.errors + self._startup.errors
+        return self._metrics.render(len(record.rounds), record.canary_failures, errors)
+
+    def _record(self) -> Record:
+        return self._exercise.record if self._exercise else Record()
+
+    def _look(self, tasks: asyncio.TaskGroup) -> None:
+        """Take in all news before acting on it: only the boot that is left counts."""
+        for event in self._follower.read_new():
+            self._take(event)
+        stopping = self._stopping_wanted()
+        self._situation = lifecycle.advance(self._situation, lifecycle.StoppingSeen(stopping))
+        self._follow_current_boot(tasks)
+        self._apply()
+        self._answer_stop(tasks, stopping)
+
+    def _take(self, event: LauncherEvent) -> None:
+        self._timeline.note(event)
+        if event.name == "late-compile" and self._exercise_of(event.boot):
+            self._record().late_compiles += 1
+        warm_before = self._earlier.boot if self._earlier else None
+        news = lifecycle_event(event, self._config.run_dir, warm_before)
+        if news is not None:
+            self._situation = lifecycle.advance(self._situation, news)
+
+    def _exercise_of(self, boot_id: str) -> bool:
+        return self._exercise is not None and self._exercise.boot_id == boot_id
+
+    def _follow_current_boot(self, tasks: asyncio.TaskGroup) -> None:
+        current = self._situation.current
+        if current is None or self._exercise_of(current.boot.id):
+            return
+        for task in self._boot_tasks:
+            task.cancel()
+        exercise = Exercise(current.boot.id, self._engine, self._config, self._tell)
+        earlier = self._earlier if current.resuming else None
+        running = tasks.create_task(exercise.run(earlier))
+        ending = tasks.create_task(self._await_end(current, running))
+        self._exercise, self._boot_tasks = exercise, [running, ending]
+
+    async def _await_end(self, state: lifecycle.BootState, running: asyncio.Task[None]) -> None:
+        await boot_ended(state.boot)
+        self._tell(lifecycle.LockReleased(state.boot.id))
+        running.cancel()
+
+    def _tell(self, event: lifecycle.Event) -> None:
+        match event:
+            case lifecycle.HttpAnswered():
+                self._timeline.mark("http", time.time())
+            case lifecycle.TokenSeen():
+                self._timeline.mark("first_token", time.time())
+        self._situation = lifecycle.advance(self._situation, event)
+        self._apply()
+
+    def _apply(self) -> None:
+        now = time.monotonic()
+        self._spend_budget(now)
+        verdict = lifecycle.verdict(self._situation, now, self._policy)
+        if verdict is not None and verdict.open and verdict != self.gate.verdict:
+            verdict = self._still_alive(verdict, now)
+        if verdict is None or verdict == self.gate.verdict:
+            return
+        self.gate.apply(verdict)
+        if verdict.open:
+            self._opened(verdict)
+
+    def _spend_budget(self, now: float) -> None:
+        current = self._situation.current
+        if current is None or not self._policy.open_on_failure:
+            return
+        closed = lifecycle.verdict(self._situation, now, self._policy)
+        if closed is not None and lifecycle.budget_spent(self._situation, now, self._policy):
+            because = f"{closed.reason}: {closed.message}"
+            spent = lifecycle.BudgetSpent(current.boot.id, because)
+            self._situation = lifecycle.advance(self._situation, spent)
+
+    def _still_alive(self, verdict: Verdict, now: float) -> Verdict | None:
+        """The evidence is about a boot; look at its lock in the moment of opening."""
+        current = self._situation.current
+        if current is None or lock_held(current.boot):
+            return verdict
+        released = lifecycle.LockReleased(current.boot.id)
+        self._situation = lifecycle.advance(self._situation, released)
+        return lifecycle.verdict(self._situation, now, self._policy)
+
+    def _opened(self, verdict: Verdict) -> None:
+        current = self._situation.current
+        memory = self._record().memory
+        if current is None or (memory is not None and memory == self._earlier):
+            return  # an earlier sidecar has reported this boot
+        self._timeline.mark("gate", time.time())
+        text = self._timeline.render(current.evidence)
+        self._startup.want(Wish("True", reasons.RECORDED, text))
+        if memory is not None and verdict.reason == reasons.WARM:
+            self._metrics.warmed(memory.evidence)
+            self._remember(memory)
+
+    def _remember(self, memory: WarmMemory) -> None:
+        try:
+            remember(self._config.run_dir, memory, time.time())
+        except OSError as error:
+            log.error("a restarted sidecar will warm this boot up again: %r", error)
+
+    def _stopping_wanted(self) -> bool:
+        return (self._config.run_dir / STOPPING_FILE).exists()
+
+    def _answer_stop(self, tasks: asyncio.TaskGroup, stopping: bool) -> None:
+        if stopping and not self._stop_answered:
+            tasks.create_task(self._confirm_closed())
+        self._stop_answered = stopping
+
+    async def _confirm_closed(self) -> None:
+        """Our own probe is closed already, so go on also when the API server is away."""
+        if not await self._warm.delivered(REPORT_BEFORE_STOP_SECONDS):
+            log.warning("stopping, and the API server does not know yet")
+        write_atomically(self._config.run_dir / GATE_CLOSED_FILE, str(time.time()))
