@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from unit.weights.models import make_model
 from warmpod.weights import manifest
 from warmpod.weights.findings import WeightsError
-
-from .models import make_model
 
 
 def test_lists_every_file_with_size_and_digest(tmp_path: Path) -> None:

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from unit.weights.models import SHARDS, make_model
 from warmpod.weights import manifest
 from warmpod.weights.findings import WeightsError
 from warmpod.weights.pack import INDEX_TYPE, LAYER_TYPE, pack
-
-from .models import SHARDS, make_model
 
 
 def blob(layout: Path, descriptor: dict) -> bytes:

@@ -3,13 +3,12 @@ from pathlib import Path
 
 import pytest
 
+from unit.weights.models import SHARDS, make_model
 from warmpod import reasons
 from warmpod.weights import manifest, receipt
 from warmpod.weights.findings import Finding, summary
 from warmpod.weights.receipt import Receipt, Seen
 from warmpod.weights.verify import Verification, expectations, verify
-
-from .models import SHARDS, make_model
 
 
 @pytest.fixture

@@ -1,0 +1,184 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from unit.weights.models import SHARDS, make_model
+from warmpod import reasons
+from warmpod.agent import filling
+from warmpod.agent.filling import NoRoom, fill, is_filled
+from warmpod.agent.progress import Cancelled
+from warmpod.weights import manifest
+from warmpod.weights.hashing import unwatched
+from warmpod.weights.receipt import RECEIPT_NAME
+from warmpod.weights.verify import Expectations, expectations
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    # Shards of several pieces, so that a copy can be stopped in the middle of one.
+    directory = make_model(tmp_path / "source", shard_bytes=3_000_000)
+    manifest.write(directory, manifest.from_directory(directory))
+    return directory
+
+
+@pytest.fixture
+def expected(source: Path) -> Expectations:
+    return expectations(source)
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    (tmp_path / "target").mkdir()
+    return tmp_path / "target"
+
+
+def visible(directory: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(directory).as_posix(): path.read_bytes()
+        for path in directory.rglob("*")
+        if path.is_file() and not path.relative_to(directory).as_posix().startswith(".")
+    }
+
+
+def test_copies_everything_and_writes_the_receipt(source, target, expected) -> None:
+    assert not is_filled(target, expected)
+    assert fill(source, target, expected, unwatched) == ()
+    assert is_filled(target, expected)
+    want = visible(source)
+    del want[manifest.MANIFEST_NAME]
+    assert visible(target) == want
+    assert sorted(p.name for p in target.iterdir() if p.name.startswith(".")) == [RECEIPT_NAME]
+    for path in target.rglob("*"):
+        if path.name != RECEIPT_NAME:
+            assert path.stat().st_mode & 0o777 == (0o755 if path.is_dir() else 0o444)
+
+
+def flip_source(source: Path) -> None:
+    with (source / SHARDS[1]).open("r+b") as file:
+        file.seek(2_999_999)
+        file.write(b"\xff")
+
+
+def test_a_bad_file_is_named_and_gets_no_receipt(source, target, expected) -> None:
+    flip_source(source)
+    (finding,) = fill(source, target, expected, unwatched)
+    assert (finding.path, finding.reason) == (SHARDS[1], reasons.DIGEST_MISMATCH)
+    assert not (target / RECEIPT_NAME).exists()
+    assert not (target / SHARDS[1]).exists()
+    assert not is_filled(target, expected)
+
+
+class CountingCopies:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.names: list[str] = []
+        self._copy = filling._copy_content
+        monkeypatch.setattr(filling, "_copy_content", self)
+
+    def __call__(self, source: Path, temporary: Path, watch) -> str:
+        self.names.append(source.name)
+        return self._copy(source, temporary, watch)
+
+
+def test_only_the_bad_file_is_copied_again(source, target, expected, monkeypatch) -> None:
+    fill(source, target, expected, unwatched)
+    shard = target / SHARDS[0]
+    shard.chmod(0o644)
+    shard.write_bytes(b"\x00" * 3_000_000)
+    assert not is_filled(target, expected)
+    copies = CountingCopies(monkeypatch)
+    assert fill(source, target, expected, unwatched) == ()
+    assert copies.names == [SHARDS[0]]
+    assert is_filled(target, expected)
+
+
+def test_a_file_that_went_away_is_brought_back(source, target, expected, monkeypatch) -> None:
+    fill(source, target, expected, unwatched)
+    (target / "original" / "params.json").unlink()
+    assert not is_filled(target, expected)
+    copies = CountingCopies(monkeypatch)
+    fill(source, target, expected, unwatched)
+    assert copies.names == ["params.json"]
+    assert is_filled(target, expected)
+
+
+def test_content_without_a_receipt_is_not_trusted_but_reused(
+    source, target, expected, monkeypatch
+) -> None:
+    fill(source, target, expected, unwatched)
+    (target / RECEIPT_NAME).unlink()
+    assert not is_filled(target, expected)
+    copies = CountingCopies(monkeypatch)
+    fill(source, target, expected, unwatched)
+    assert copies.names == []
+    assert is_filled(target, expected)
+
+
+def test_the_receipt_goes_before_anything_changes(source, target, expected) -> None:
+    fill(source, target, expected, unwatched)
+    (target / "config.json").unlink()
+    seen = []
+    fill(source, target, expected, lambda _: seen.append((target / RECEIPT_NAME).exists()))
+    assert seen
+    assert not any(seen)
+
+
+def test_files_of_another_version_go(source, target, expected) -> None:
+    (target / "old.safetensors").write_text("x")
+    fill(source, target, expected, unwatched)
+    assert not (target / "old.safetensors").exists()
+    (target / "new.safetensors").write_text("x")
+    assert not is_filled(target, expected)
+
+
+@pytest.mark.parametrize("stop_after", range(9))
+def test_stopped_anywhere_it_is_never_complete_and_always_converges(
+    source, target, expected, stop_after, monkeypatch
+) -> None:
+    monkeypatch.setattr("warmpod.weights.hashing.usable_cores", lambda: 1)
+    pieces = 0
+
+    def watch(_: int) -> None:
+        nonlocal pieces
+        pieces += 1
+        if pieces > stop_after:
+            raise Cancelled
+
+    try:
+        fill(source, target, expected, watch)
+        stopped = False
+    except Cancelled:
+        stopped = True
+    assert is_filled(target, expected) is not stopped
+    for path, content in visible(target).items():
+        assert content == (source / path).read_bytes(), "a half-written file can be seen"
+    assert fill(source, target, expected, unwatched) == ()
+    assert is_filled(target, expected)
+
+
+def test_no_room_says_how_much_is_needed(source, target, expected, monkeypatch) -> None:
+    class Full:
+        f_bavail = 10
+        f_frsize = 4096
+
+    monkeypatch.setattr(os, "statvfs", lambda _: Full)
+    with pytest.raises(NoRoom, match=r"5\.7Mi of weights do not fit .* has 40\.0Ki left"):
+        fill(source, target, expected, unwatched)
+    assert not (target / SHARDS[0]).exists()
+
+
+def test_a_limit_that_is_too_small_is_told_before_writing(
+    source, target, expected, monkeypatch
+) -> None:
+    monkeypatch.setattr("warmpod.agent.memory._limit", lambda: 4096)
+    with pytest.raises(NoRoom, match="memory limit"):
+        fill(source, target, expected, unwatched)
+    assert visible(target) == {}
+
+
+def test_without_a_manifest_what_was_read_is_what_counts(tmp_path: Path, target: Path) -> None:
+    source = make_model(tmp_path / "plain")
+    expected = expectations(source)
+    assert fill(source, target, expected, unwatched) == ()
+    assert is_filled(target, expected)
+    assert visible(target) == visible(source)

@@ -1,0 +1,138 @@
+from dataclasses import replace
+
+import pytest
+
+from warmpod import reasons
+from warmpod.agent.config import Medium
+from warmpod.agent.lifecycle import Facts, Verdict, decide
+from warmpod.agent.memory import NO_LIMIT, OWN_BYTES, Room, gib, shortage
+from warmpod.agent.progress import Stage
+from warmpod.agent.residency import Measurement
+from warmpod.weights.findings import Finding
+
+GIB = 2**30
+HELD = Measurement(resident=4 * GIB, total=4 * GIB, locked=True, trusted=True)
+CHECKED = Facts(Medium.IMAGE, Stage.CHECKED, total=4 * GIB, files=3, measurement=HELD)
+BAD = Finding("a.safetensors", reasons.DIGEST_MISMATCH, "sha256 is 1, the manifest says 2")
+
+
+@pytest.mark.parametrize(
+    ("facts", "verdict"),
+    [
+        (
+            CHECKED,
+            Verdict(True, reasons.RESIDENT, "3 files, 4.0Gi, verified, locked in memory"),
+        ),
+        (
+            replace(CHECKED, measurement=replace(HELD, locked=False)),
+            Verdict(
+                True,
+                reasons.RESIDENT,
+                "3 files, 4.0Gi, verified, in memory, not locked (no CAP_IPC_LOCK)",
+            ),
+        ),
+        (
+            replace(CHECKED, has_manifest=False),
+            Verdict(
+                True,
+                reasons.RESIDENT,
+                "3 files, 4.0Gi, read (NoManifest: nothing to compare with), locked in memory",
+            ),
+        ),
+        (
+            replace(CHECKED, measurement=replace(HELD, resident=3 * GIB)),
+            Verdict(
+                False,
+                reasons.NOT_RESIDENT,
+                "1.0Gi of 4.0Gi were dropped from memory; reading them again",
+            ),
+        ),
+        (
+            replace(CHECKED, medium=Medium.POD_MEMORY, measurement=None),
+            Verdict(True, reasons.VERIFIED, "3 files, 4.0Gi, verified"),
+        ),
+        (
+            replace(CHECKED, findings=(BAD,)),
+            Verdict(
+                False,
+                reasons.DIGEST_MISMATCH,
+                "a.safetensors: sha256 is 1, the manifest says 2",
+            ),
+        ),
+        (
+            replace(CHECKED, shortage="no"),
+            Verdict(False, reasons.MEMORY_TOO_SMALL, "no"),
+        ),
+        (
+            replace(CHECKED, error="Input/output error"),
+            Verdict(False, reasons.WEIGHTS_NOT_READABLE, "Input/output error"),
+        ),
+        (
+            Facts(Medium.IMAGE, Stage.VERIFYING),
+            Verdict(False, reasons.VERIFYING, "verified nothing yet"),
+        ),
+        (
+            Facts(Medium.IMAGE, Stage.VERIFYING, total=4 * GIB, done=3 * GIB),
+            Verdict(False, reasons.VERIFYING, "verified 70 % of 4.0Gi"),
+        ),
+        (
+            Facts(Medium.IMAGE, Stage.LOADING, total=4 * GIB, done=4 * GIB),
+            Verdict(False, reasons.LOADING, "loaded 100 % of 4.0Gi"),
+        ),
+    ],
+)
+def test_verdict(facts: Facts, verdict: Verdict) -> None:
+    assert decide(facts) == verdict
+
+
+@pytest.mark.parametrize("measurement", [None, replace(HELD, trusted=False)])
+def test_what_cannot_be_measured_is_not_resident(measurement: Measurement | None) -> None:
+    verdict = decide(replace(CHECKED, measurement=measurement))
+    assert (verdict.ready, verdict.reason) == (False, reasons.RESIDENCY_NOT_MEASURABLE)
+
+
+@pytest.mark.parametrize("medium", list(Medium))
+@pytest.mark.parametrize("fault", [{"findings": (BAD,)}, {"shortage": "x"}, {"error": "x"}])
+def test_no_fault_is_ever_ready(medium: Medium, fault: dict) -> None:
+    assert not decide(replace(CHECKED, medium=medium, **fault)).ready
+
+
+@pytest.mark.parametrize("stage", [Stage.VERIFYING, Stage.LOADING])
+def test_nothing_is_ready_while_content_is_being_read(stage: Stage) -> None:
+    assert not decide(replace(CHECKED, stage=stage)).ready
+
+
+def test_shortage_leaves_room_for_the_agent_itself() -> None:
+    room = Room(limit=4 * GIB, available=100 * GIB)
+    assert shortage(4 * GIB - OWN_BYTES, room) is None
+    message = shortage(4 * GIB, room)
+    assert message is not None
+    assert "memory limit of 4.0Gi" in message
+    assert "spec.weights.size" in message
+
+
+def test_shortage_of_the_node() -> None:
+    message = shortage(4 * GIB, Room(limit=None, available=GIB))
+    assert message is not None
+    assert "available memory of 1.0Gi" in message
+    assert shortage(GIB, Room(limit=None, available=GIB)) is None
+
+
+def test_limits_of_both_cgroup_versions(tmp_path, monkeypatch) -> None:
+    from warmpod.agent import memory
+
+    file = tmp_path / "limit"
+    monkeypatch.setattr(memory, "LIMIT_FILES", (tmp_path / "absent", file))
+    assert memory.measure().limit is None
+    for text, limit in (("max", None), ("1048576", 1048576), (str(NO_LIMIT * 7), None)):
+        file.write_text(f"{text}\n")
+        assert memory.measure().limit == limit
+    assert memory.measure().available > 0
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(0, "0 bytes"), (2048, "2.0Ki"), (5 * 2**20, "5.0Mi"), (17 * GIB, "17.0Gi")],
+)
+def test_bytes_for_people(count: int, text: str) -> None:
+    assert gib(count) == text
