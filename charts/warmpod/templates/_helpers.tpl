@@ -21,6 +21,15 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version | replace "+" "_" }}
 {{- end -}}
 {{- end }}
 
+{{/* The namespaces to work in, none for all. The operator watches its Lease, so its own is one of them. */}}
+{{- define "warmpod.namespaces" -}}
+{{- with .Values.watchNamespaces }}
+{{- append . $.Release.Namespace | uniq | sortAlpha | toYaml }}
+{{- else -}}
+[]
+{{- end }}
+{{- end }}
+
 {{- define "warmpod.subject" -}}
 - kind: ServiceAccount
   name: warmpod-operator

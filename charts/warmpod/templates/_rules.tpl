@@ -36,4 +36,8 @@
 - apiGroups: [""]
   resources: [namespaces]
   verbs: [get]
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  resourceNames: [warmpod-operator]
+  verbs: [list, watch]
 {{- end }}

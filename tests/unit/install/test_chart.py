@@ -57,7 +57,7 @@ def test_crd_is_kept_unless_told_otherwise(chart: Objects) -> None:
 
 def test_watched_namespaces_get_roles_and_nothing_cluster_wide() -> None:
     objects = helm_template(
-        "--set", "watchNamespaces={blue,green}",
+        "--set", "watchNamespaces={green,blue}",
         "--set", "crds.install=false,admissionPolicy.install=false,userRoles.install=false",
         namespace="blue",
     )  # fmt: skip
