@@ -1,0 +1,321 @@
+"""The whole agent in one event loop, against a small stand-in for the API server."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import aiohttp
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import unused_port
+
+from unit.weights.models import SHARDS, make_model
+from warmpod import reasons
+from warmpod.agent import service as service_module
+from warmpod.agent.config import AgentConfig, Medium
+from warmpod.agent.residency import Holder, Measurement
+from warmpod.agent.service import Service
+from warmpod.podstatus import OwnPod
+from warmpod.podstatus.own_pod import PodIdentity
+from warmpod.weights import manifest
+from warmpod.weights.receipt import RECEIPT_NAME
+
+
+class Api:
+    """Remembers the conditions it was sent, and answers for one WarmModel."""
+
+    def __init__(self) -> None:
+        self.conditions: list[tuple[str, str, str]] = []
+        self.warm_model_status = 200
+        self.url = ""
+
+    async def patch(self, request: web.Request) -> web.Response:
+        assert request.query["fieldManager"] == "warmpod-agent"
+        (condition,) = (await request.json())["status"]["conditions"]
+        assert condition["type"] == "warmpod.io/Resident"
+        self.conditions.append((condition["status"], condition["reason"], condition["message"]))
+        return web.json_response({})
+
+    async def get(self, _: web.Request) -> web.Response:
+        return web.json_response({"metadata": {}}, status=self.warm_model_status)
+
+    @property
+    def reasons(self) -> list[str]:
+        return [reason for _, reason, _ in self.conditions]
+
+
+@pytest.fixture
+async def api() -> AsyncIterator[Api]:
+    api = Api()
+    application = web.Application()
+    application.router.add_patch("/api/v1/namespaces/ns/pods/pod/status", api.patch)
+    application.router.add_get("/apis/warmpod.io/v1alpha1/namespaces/ns/warmmodels/tiny", api.get)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    port = unused_port()
+    await web.TCPSite(runner, "127.0.0.1", port).start()
+    api.url = f"http://127.0.0.1:{port}"
+    yield api
+    await runner.cleanup()
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    directory = make_model(tmp_path / "source")
+    manifest.write(directory, manifest.from_directory(directory))
+    return directory
+
+
+@pytest.fixture
+def config(tmp_path: Path, source: Path) -> AgentConfig:
+    for name in ("state", "node"):
+        (tmp_path / name).mkdir()
+    return AgentConfig(
+        model="tiny",
+        model_uid="u-1",
+        revision="0123456789",
+        medium=Medium.IMAGE,
+        source=source,
+        node_root=tmp_path / "node",
+        key="abc",
+        state_dir=tmp_path / "state",
+        port=unused_port(),
+        scrub_seconds=0.05,
+    )
+
+
+async def until(condition: Callable[[], Awaitable[bool] | bool]) -> None:
+    async with asyncio.timeout(20):
+        while True:
+            result = condition()
+            if result if isinstance(result, bool) else await result:
+                return
+            await asyncio.sleep(0.01)
+
+
+class Agent:
+    def __init__(self, config: AgentConfig, service: Service) -> None:
+        self._url = f"http://127.0.0.1:{config.port}"
+        self.service = service
+
+    async def get(self, path: str) -> tuple[int, str]:
+        async with (
+            aiohttp.ClientSession() as session,
+            session.get(self._url + path) as answer,
+        ):
+            return answer.status, await answer.text()
+
+    async def ready(self) -> bool:
+        try:
+            return (await self.get("/readyz"))[0] == 200
+        except aiohttp.ClientConnectionError:
+            return False
+
+    async def says(self, reason: str) -> bool:
+        status, text = await self.get("/readyz")
+        return status == 503 and text.startswith(f"{reason}:")
+
+
+@asynccontextmanager
+async def running(config: AgentConfig, api: Api, tmp_path: Path) -> AsyncIterator[Agent]:
+    account = tmp_path / "account"
+    account.mkdir(exist_ok=True)
+    (account / "token").write_text("t")
+    pod = OwnPod(PodIdentity("ns", "pod", "uid"), api.url, account, "warmpod-agent")
+    service = Service(config, pod)
+    task = asyncio.create_task(service.run())
+    try:
+        yield Agent(config, service)
+    finally:
+        service.stop()
+        async with asyncio.timeout(20):
+            await task
+
+
+async def test_image_weights_become_resident(config, api, tmp_path) -> None:
+    async with running(config, api, tmp_path) as agent:
+        await until(agent.ready)
+        await until(lambda: reasons.RESIDENT in api.reasons)
+        status, _, message = api.conditions[-1]
+        assert status == "True"
+        assert message.startswith("5 files, 17.")
+        _, metrics = await agent.get("/metrics")
+        labels = 'medium="Image",model="tiny",revision="0123456789"'
+        assert f"warmpod_weights_ready{{{labels}}} 1.0" in metrics
+        _, document = await agent.get("/status")
+        assert '"reason": "Resident"' in document
+    assert (config.state_dir / "receipt.json").exists()
+
+
+async def test_pod_memory_only_verifies(config, api, tmp_path) -> None:
+    async with running(replace(config, medium=Medium.POD_MEMORY), api, tmp_path) as agent:
+        await until(agent.ready)
+        await until(lambda: ("True", reasons.VERIFIED) in [c[:2] for c in api.conditions])
+
+
+async def test_without_a_state_directory_it_works_too(config, api, tmp_path) -> None:
+    config.state_dir.rmdir()
+    async with running(config, api, tmp_path) as agent:
+        await until(agent.ready)
+
+
+def truncate(source: Path) -> str:
+    os.truncate(source / SHARDS[0], 10)
+    return reasons.SIZE_MISMATCH
+
+
+def flip(source: Path) -> str:
+    (source / SHARDS[0]).write_bytes(b"\x09" * 9000)
+    return reasons.DIGEST_MISMATCH
+
+
+def remove(source: Path) -> str:
+    (source / SHARDS[0]).unlink()
+    return reasons.WEIGHTS_MISSING
+
+
+def close(source: Path) -> str:
+    (source / SHARDS[0]).chmod(0o600)
+    return reasons.WEIGHTS_NOT_READABLE
+
+
+@pytest.mark.parametrize("medium", list(Medium))
+@pytest.mark.parametrize("spoil", [truncate, flip, remove, close])
+async def test_bad_weights_are_never_resident(config, source, api, tmp_path, spoil, medium) -> None:
+    reason = spoil(source)
+    async with running(replace(config, medium=medium), api, tmp_path):
+        await until(lambda: reason in api.reasons)
+    assert {status for status, _, _ in api.conditions} == {"False"}
+    assert SHARDS[0] in api.conditions[-1][2]
+    assert not (config.node_root / "abc" / RECEIPT_NAME).exists()
+
+
+async def test_files_that_change_under_a_ready_agent(config, source, api, tmp_path) -> None:
+    good = (source / SHARDS[0]).read_bytes()
+    async with running(config, api, tmp_path) as agent:
+        await until(agent.ready)
+        flip(source)
+        await until(lambda: agent.says(reasons.DIGEST_MISMATCH))
+        (source / SHARDS[0]).write_bytes(good)
+        await until(agent.ready)
+
+
+async def test_dropped_pages_are_told_and_read_again(config, api, tmp_path, monkeypatch) -> None:
+    async with running(config, api, tmp_path) as agent:
+        await until(agent.ready)
+        measure, load = Holder.measure, Holder.load
+        dropped = True
+
+        def measure_dropped(holder: Holder) -> Measurement:
+            found = measure(holder)
+            return replace(found, resident=0) if dropped else found
+
+        def load_again(holder: Holder, watch) -> None:
+            nonlocal dropped
+            if reasons.NOT_RESIDENT in api.reasons:
+                dropped = False
+            load(holder, watch)
+
+        monkeypatch.setattr(Holder, "measure", measure_dropped)
+        monkeypatch.setattr(Holder, "load", load_again)
+        await until(lambda: reasons.NOT_RESIDENT in api.reasons)
+        await until(agent.ready)
+        assert agent.service._keeper.reloads >= 1
+
+
+async def test_memory_that_is_too_small_is_told_before_locking(
+    config, api, tmp_path, monkeypatch
+) -> None:
+    monkeypatch.setattr("warmpod.agent.memory._available", lambda: 1)
+    # Only what is not in memory yet counts, and the files were just written.
+    monkeypatch.setattr(
+        Holder, "measure", lambda _: Measurement(0, 18_000, locked=False, trusted=True)
+    )
+    async with running(config, api, tmp_path) as agent:
+        await until(lambda: reasons.MEMORY_TOO_SMALL in api.reasons)
+        assert not await agent.ready()
+
+
+@pytest.fixture
+def on_node(config: AgentConfig) -> AgentConfig:
+    return replace(config, medium=Medium.NODE_MEMORY)
+
+
+async def test_node_memory_is_filled_and_kept_for_the_next_agent(on_node, api, tmp_path) -> None:
+    receipt = on_node.node_root / "abc" / RECEIPT_NAME
+    async with running(on_node, api, tmp_path) as agent:
+        await until(agent.ready)
+        written = receipt.stat().st_mtime_ns
+    assert receipt.exists()
+    async with running(on_node, api, tmp_path) as agent:
+        await until(agent.ready)
+    assert receipt.stat().st_mtime_ns == written
+
+
+async def test_a_file_that_is_deleted_from_node_memory_comes_back(on_node, api, tmp_path) -> None:
+    shard = on_node.node_root / "abc" / SHARDS[1]
+    async with running(on_node, api, tmp_path) as agent:
+        await until(agent.ready)
+        shard.unlink()
+        await until(shard.exists)
+        await until(agent.ready)
+
+
+@pytest.mark.parametrize("status", [403, 404])
+async def test_node_memory_is_freed_when_the_warm_model_is_gone(
+    on_node, api, tmp_path, status
+) -> None:
+    async with running(on_node, api, tmp_path) as agent:
+        await until(agent.ready)
+        api.warm_model_status = status
+    assert not (on_node.node_root / "abc").exists()
+
+
+async def test_node_memory_stays_when_nobody_can_tell(on_node, api, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(service_module, "FAREWELL_SECONDS", 0.05)
+    monkeypatch.setattr(service_module, "FAREWELL_RETRY_SECONDS", 0.01)
+    async with running(on_node, api, tmp_path) as agent:
+        await until(agent.ready)
+        api.warm_model_status = 500
+    assert (on_node.node_root / "abc" / RECEIPT_NAME).exists()
+
+
+async def test_two_models_share_one_copy(on_node, api, tmp_path) -> None:
+    other = replace(on_node, model_uid="u-2", port=unused_port())
+    async with running(on_node, api, tmp_path) as first:
+        await until(first.ready)
+        async with running(other, api, tmp_path) as second:
+            await until(second.ready)
+            api.warm_model_status = 404
+        assert (on_node.node_root / "abc" / RECEIPT_NAME).exists()
+        await until(first.ready)
+    assert not (on_node.node_root / "abc").exists()
+
+
+async def test_superseded_copies_go(on_node, api, tmp_path, monkeypatch) -> None:
+    async with running(on_node, api, tmp_path) as agent:
+        await until(agent.ready)
+    monkeypatch.setattr(service_module, "SUPERSEDED_SECONDS", 0.1)
+    async with running(replace(on_node, key="next"), api, tmp_path) as agent:
+        await until(agent.ready)
+        await until(lambda: not (on_node.node_root / "abc").exists())
+    assert (on_node.node_root / "next" / RECEIPT_NAME).exists()
+
+
+async def test_stops_in_the_middle_of_reading(on_node, api, tmp_path, monkeypatch) -> None:
+    reading = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def endless(source: Path, target: Path, expected, watch) -> None:
+        loop.call_soon_threadsafe(reading.set)
+        while True:
+            watch(0)
+
+    monkeypatch.setattr("warmpod.agent.nodememory.fill", endless)
+    async with running(on_node, api, tmp_path) as agent:
+        async with asyncio.timeout(10):
+            await reading.wait()
+        assert await agent.says(reasons.VERIFYING)
