@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
-from apiserver.manifests import Kubectl
+from apiserver.manifests import ROOT, Kubectl
 from support.api import Api, ApiError, JsonObject
 
 REMOVE = object()
+SAMPLES = sorted((ROOT / "manifests/samples").glob("*.yaml"))
 
 NOW = "2026-01-01T00:00:00Z"
 RESIDENT: JsonObject = {"medium": "NodeMemory", "size": "17Gi"}
@@ -316,6 +319,15 @@ def test_kubectl_explains_every_field_of_the_spec(crd: JsonObject, kubectl: Kube
     explained = kubectl("explain", "warmmodel.spec")
     for field in schema["properties"]["spec"]["properties"]:
         assert field in explained
+
+
+@pytest.mark.parametrize("path", SAMPLES, ids=[path.stem for path in SAMPLES])
+def test_samples_are_accepted(api: Api, namespace: str, path: Path) -> None:
+    models = [item for item in yaml.safe_load_all(path.read_text()) if item["kind"] == "WarmModel"]
+    assert models
+    for body in models:
+        body["metadata"]["namespace"] = namespace
+        api.create(body)
 
 
 def set_status(api: Api, namespace: str, status: JsonObject) -> None:

@@ -1,6 +1,6 @@
 """The life of a release: an upgrade brings the new CRD, an uninstall leaves CRD and resources.
 
-The CRD gets another API group here, so that the cluster's own one is not touched.
+The CRD gets other names here, so that the cluster's own one is not touched.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ from support.images import binary
 from support.waiting import wait_until
 
 GROUP = "helm.warmpod.test"
-CRD = f"apis/apiextensions.k8s.io/v1/customresourcedefinitions/warmmodels.{GROUP}"
+CRD_NAME = f"helmmodels.{GROUP}"
+CRD = f"apis/apiextensions.k8s.io/v1/customresourcedefinitions/{CRD_NAME}"
 CRD_FILE = "files/warmpod.io_warmmodels.yaml"
+RENAMED = {"warmpod.io": GROUP, "warmmodel": "helmmodel", "WarmModel": "HelmModel", "- wm": "- hm"}
 
 Helm = Callable[..., str]
 
@@ -51,9 +53,11 @@ def chart(kubectl: Kubectl, tmp_path: Path) -> Iterator[Path]:
     copy = tmp_path / "warmpod"
     shutil.copytree(ROOT / "charts/warmpod", copy)
     text = (copy / CRD_FILE).read_text()
-    (copy / CRD_FILE).write_text(text.replace("warmpod.io", GROUP))
+    for old, new in RENAMED.items():
+        text = text.replace(old, new)
+    (copy / CRD_FILE).write_text(text)
     yield copy
-    kubectl("delete", "crd", f"warmmodels.{GROUP}", "--ignore-not-found", "--wait=false")
+    kubectl("delete", "crd", CRD_NAME, "--ignore-not-found", "--wait=false")
 
 
 def without_field(crd: str, field: str) -> str:
@@ -86,7 +90,7 @@ def test_upgrade_and_uninstall(api: Api, helm: Helm, chart: Path, namespace: str
 
     model: JsonObject = {
         "apiVersion": f"{GROUP}/v1alpha1",
-        "kind": "WarmModel",
+        "kind": "HelmModel",
         "metadata": {"name": "m"},
         "spec": {
             "model": {"image": "m:1"},
@@ -94,7 +98,7 @@ def test_upgrade_and_uninstall(api: Api, helm: Helm, chart: Path, namespace: str
             "compileCache": {"store": "None"},
         },
     }
-    resources = f"apis/{GROUP}/v1alpha1/namespaces/{namespace}/warmmodels"
+    resources = f"apis/{GROUP}/v1alpha1/namespaces/{namespace}/helmmodels"
     created = wait_until(
         "the API server takes the new field",
         lambda: try_create(api, resources, model),
