@@ -1,0 +1,114 @@
+"""One boot: one life of an engine process, with its identity and the lock that shows it lives."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+
+from warmpod.launcher.console import say
+from warmpod.launcher.events import EventLog
+from warmpod.launcher.output import Listener, Output
+from warmpod.launcher.policy import Ending
+from warmpod.launcher.watch import EngineProcesses
+
+# Python ignores these two, and an ignored signal stays ignored in the program that it starts.
+RESTORED_SIGNALS = (signal.SIGPIPE, signal.SIGXFSZ)
+
+
+class BootFailedError(Exception):
+    """The engine could not be started at all."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class BootLock:
+    """A locked file: whoever waits for its lock learns of the boot's end at once."""
+
+    def __init__(self, run_dir: Path, boot: str) -> None:
+        self.path = run_dir / f"boot-{boot}.lock"
+        remove_old_locks(run_dir)
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        self._descriptor: int | None = os.open(self.path, flags, 0o644)
+        fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+
+    def release(self) -> None:
+        """Tell that the boot is over; more than once does no harm."""
+        if self._descriptor is not None:
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+def remove_old_locks(run_dir: Path) -> None:
+    """Remove the lock files of earlier boots; nobody holds them any more."""
+    for path in run_dir.glob("boot-*.lock"):
+        path.unlink(missing_ok=True)
+
+
+class Boot:
+    """A running engine. Made by `start`; over once `ending` is not None."""
+
+    def __init__(self, boot: str, number: int, lock: BootLock, events: EventLog) -> None:
+        self.id = boot
+        self.number = number
+        self.pid = 0
+        self.ending: Ending | None = None
+        self.listener = Listener(boot, events)
+        self.processes = EngineProcesses()
+        self._output = Output(self.listener.hear)
+        self._lock = lock
+
+    def start(self, argv: Sequence[str]) -> None:
+        """Start the engine in a process group of its own; raises BootFailedError."""
+        try:
+            self.pid = os.posix_spawnp(
+                argv[0],
+                list(argv),
+                os.environ,
+                file_actions=[
+                    (os.POSIX_SPAWN_DUP2, write_end, target)
+                    for write_end, target in self._output.ends_for_engine()
+                ],
+                setpgroup=0,
+                setsigdef=RESTORED_SIGNALS,
+            )
+        except FileNotFoundError as missing:
+            raise BootFailedError(
+                "EngineNotFound",
+                f"{argv[0]} is not in the engine image: put it there, or set spec.engine.command",
+            ) from missing
+        except OSError as failed:
+            raise BootFailedError(
+                "EngineNotStartable", f"{argv[0]} cannot be started: {failed.strerror}"
+            ) from failed
+        finally:
+            self._output.start()
+
+    def end(self, ending: Ending) -> None:
+        """The boot is over: release its lock before anything else is done."""
+        self.ending = ending
+        self._lock.release()
+        self.processes.close()
+
+    def settle(self, seconds: float) -> None:
+        """Wait for what is left of the output, at most `seconds`."""
+        self._output.join(seconds)
+
+
+def was_warm(run_dir: Path, boot: str) -> bool:
+    """Whether the sidecar found this boot warm."""
+    path = run_dir / "warm.json"
+    try:
+        record = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return False
+    except (OSError, ValueError) as broken:
+        say(f"{path} cannot be read, so the boot counts as not warm: {broken}")
+        return False
+    return isinstance(record, dict) and record.get("boot") == boot and record.get("warm") is True

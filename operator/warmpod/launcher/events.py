@@ -1,0 +1,78 @@
+"""Writes the start-up events as JSON lines, for whoever judges the boot from outside.
+
+Events are an aid: an engine must start and serve also when the file cannot be written, so a
+failed write is reported once and the launcher goes on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from warmpod.launcher.console import say
+
+MAX_BYTES = 1024 * 1024
+KEPT_BYTES = 256 * 1024
+
+
+class EventLog:
+    """The file `events.jsonl`. Safe to use from several threads."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._broken = False
+        self._cut_off = False
+
+    def write(self, event: str, boot: str = "", **fields: Any) -> None:
+        """Append one event; a field that is None is written as null."""
+        record = {"ts": time.time(), "boot": boot, "event": event, **fields}
+        data = json.dumps(record, separators=(",", ":")).encode() + b"\n"
+        with self._lock:
+            try:
+                self._append(data)
+            except OSError as failed:
+                self._report(failed)
+            else:
+                self._broken = False
+
+    def shrink(self) -> None:
+        """Drop the oldest events when the file has grown past MAX_BYTES.
+
+        The new file takes the old one's place by rename, so a reader never sees half of it.
+        """
+        with self._lock:
+            try:
+                if self._path.exists() and self._path.stat().st_size > MAX_BYTES:
+                    self._keep_tail()
+            except OSError as failed:
+                self._report(failed)
+
+    def _append(self, data: bytes) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        descriptor = os.open(self._path, flags, 0o644)
+        try:
+            if self._cut_off:
+                data = b"\n" + data
+            written = os.write(descriptor, data)
+        finally:
+            os.close(descriptor)
+        # A full disk can take a part of a line; the next event must not continue that line.
+        self._cut_off = written < len(data)
+
+    def _keep_tail(self) -> None:
+        data = self._path.read_bytes()[-KEPT_BYTES:]
+        _cut, _newline, whole_lines = data.partition(b"\n")
+        replacement = self._path.with_suffix(".new")
+        replacement.write_bytes(whole_lines)
+        replacement.chmod(0o644)
+        replacement.replace(self._path)
+
+    def _report(self, failed: OSError) -> None:
+        if not self._broken:
+            say(f"events are lost: {self._path} cannot be written: {failed.strerror}")
+        self._broken = True

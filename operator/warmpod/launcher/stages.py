@@ -1,0 +1,234 @@
+"""What the engine's log lines mean: start-up stages, late compilations and known failures.
+
+Pure. The texts are those of vLLM 0.26 to 0.33. A line is first searched for a fixed piece of text,
+because a regular expression on every line of a busy server costs CPU that the engine needs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+LINE_CHARACTERS = 300
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A start-up stage was passed; `seconds` and `detail` are what the line says about it."""
+
+    name: str
+    seconds: float | None = None
+    detail: str | None = None
+
+
+@dataclass(frozen=True)
+class LateCompile:
+    """A kernel was compiled while a request waited for it."""
+
+    kernel: str
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A line that names the cause of an engine's death."""
+
+    reason: str
+    line: str
+
+
+Finding = Stage | LateCompile | Failure
+
+
+@dataclass(frozen=True)
+class _StageRule:
+    name: str
+    text: str
+    pattern: re.Pattern[str]
+
+
+def _stage(name: str, text: str, pattern: str) -> _StageRule:
+    return _StageRule(name, text, re.compile(pattern))
+
+
+# Groups named `seconds` and `detail` go into the event.
+_STAGES = (
+    _stage("version", "version", r"version (?P<detail>\d+\.\d+\.[^\s,]+)(?:$|, serving model)"),
+    _stage("args", "non-default args: ", r"non-default args: (?P<detail>.*)"),
+    _stage("config", "Using max model len", r"Using max model len (?P<detail>\d+)"),
+    _stage(
+        "engine_start",
+        "Initializing a V1 LLM engine",
+        r"Initializing a V1 LLM engine \(v(?P<detail>[^)]+)\)",
+    ),
+    _stage("dist", "world_size=", r"(?P<detail>world_size=\d+ rank=\d+) local_rank=\d+"),
+    _stage("load_start", "oad", r"Starting to load model |Loading model from scratch"),
+    _stage("weights", "Loading weights took", r"Loading weights took (?P<seconds>[\d.]+) seconds"),
+    _stage(
+        "model_loaded",
+        "Model loading took",
+        r"Model loading took (?P<detail>[\d.]+ GiB)(?: memory)? and (?P<seconds>[\d.]+) seconds",
+    ),
+    _stage(
+        "aot_hit",
+        "Directly load AOT compilation",
+        r"Directly load AOT compilation from path (?P<detail>\S+)",
+    ),
+    _stage(
+        "aot_fail",
+        "Compiling model again due to a load failure",
+        r"Compiling model again due to a load failure from \S+, reason: (?P<detail>.*)",
+    ),
+    _stage("compile", "torch.compile took", r"torch\.compile took (?P<seconds>[\d.]+) s in total"),
+    _stage(
+        "compile_nonaot",
+        "torch.compile and initial profiling",
+        r"torch\.compile and initial profiling/warmup run together took (?P<seconds>[\d.]+) s",
+    ),
+    _stage(
+        "profile",
+        "Initial profiling/warmup run took",
+        r"Initial profiling/warmup run took (?P<seconds>[\d.]+) s",
+    ),
+    _stage("kv_size", "KV cache size: ", r"(?:GPU|CPU) KV cache size: (?P<detail>[\d,]+ tokens)"),
+    _stage(
+        "jit",
+        "JIT kernel warmup",
+        r"JIT kernel warmup (?P<detail>finished|failed) (?:in|after) (?P<seconds>[\d.]+)s",
+    ),
+    _stage(
+        "graphs",
+        "Graph capturing finished",
+        r"Graph capturing finished in (?P<seconds>[\d.]+) secs, took (?P<detail>-?[\d.]+ GiB)",
+    ),
+    _stage(
+        "engine_ready",
+        "init engine (profile",
+        r"init engine \(profile, create kv cache, warmup model\) took (?P<seconds>[\d.]+) s"
+        r"(?: \((?P<detail>compilation: .*)\))?",
+    ),
+    _stage("http", "Starting vLLM server on", r"Starting vLLM server on (?P<detail>\S+)"),
+    _stage("ready", "Application startup complete.", r"Application startup complete\."),
+)
+
+_LATE_COMPILE_TEXT = "kernel JIT compilation during inference: "
+_LATE_COMPILE = re.compile(
+    r"(?:Triton|CuTeDSL|TileLang) kernel JIT compilation during inference: "
+    r"(?P<kernel>\S+?)\.(?:\s|$)"
+)
+
+
+@dataclass(frozen=True)
+class _FailureRule:
+    reason: str
+    texts: tuple[str, ...]
+
+
+# The first rule that fits a line wins. The last two are consequences: the cause was logged before.
+_FAILURES = (
+    _FailureRule("OutOfMemory", ("CUDA out of memory", "OutOfMemoryError", "HIP out of memory")),
+    _FailureRule(
+        "KVCacheTooSmall",
+        (
+            "No available memory for the cache blocks",
+            "is larger than the maximum number of tokens that can be stored in KV cache",
+            "larger than the available KV cache memory",
+        ),
+    ),
+    _FailureRule("GpuBusy", ("is less than desired GPU memory utilization",)),
+    _FailureRule(
+        "UnsupportedArgument",
+        (
+            "error: unrecognized arguments:",
+            "error: ambiguous option:",
+            "error: argument ",
+            "error: the following arguments are required:",
+        ),
+    ),
+    _FailureRule(
+        "MissingToken",
+        ("GatedRepoError", "401 Client Error", "You are trying to access a gated repo"),
+    ),
+    _FailureRule(
+        "ModelNotFound",
+        (
+            "Invalid repository ID or local directory specified",
+            "is not a local folder and is not a valid model identifier",
+            "does not appear to have a file named",
+            "Repo id must be in the form",
+            "Cannot find any model weights with",
+            "Couldn't connect to 'https://huggingface.co'",
+        ),
+    ),
+    _FailureRule("UnsupportedModel", ("are not supported for now. Supported architectures:",)),
+    _FailureRule("PortInUse", ("[Errno 98]", "Address already in use", "address already in use")),
+    _FailureRule(
+        "DriverMismatch",
+        (
+            "The NVIDIA driver on your system is too old",
+            "CUDA driver version is insufficient for CUDA runtime version",
+            "forward compatibility was attempted on non supported HW",
+        ),
+    ),
+    _FailureRule(
+        "NoGpu",
+        (
+            "No CUDA GPUs are available",
+            "Failed to infer device type",
+            "no NVIDIA GPU detected",
+            "Found no NVIDIA driver on your system",
+        ),
+    ),
+    _FailureRule("UnsupportedGpu", ("no kernel image is available for execution on the device",)),
+    _FailureRule("DiskFull", ("No space left on device",)),
+    _FailureRule("WorkerDied", ("died unexpectedly, shutting down executor",)),
+    _FailureRule(
+        "EngineStartFailed", ("EngineCore failed to start.", "Engine core initialization failed.")
+    ),
+)
+
+
+def clean(line: str) -> str:
+    """The line without terminal colours, at most LINE_CHARACTERS long."""
+    return _COLOURS.sub("", line).rstrip()[:LINE_CHARACTERS]
+
+
+def findings(line: str) -> Iterator[Finding]:
+    """What one line of the engine's output says."""
+    text = _COLOURS.sub("", line).rstrip()
+    stage = _find_stage(text)
+    if stage is not None:
+        yield stage
+        return
+    if _LATE_COMPILE_TEXT in text:
+        late = _LATE_COMPILE.search(text)
+        if late is not None:
+            yield LateCompile(late["kernel"][:LINE_CHARACTERS])
+            return
+    reason = _failure_reason(text)
+    if reason is not None:
+        yield Failure(reason, clean(text))
+
+
+def _find_stage(text: str) -> Stage | None:
+    for rule in _STAGES:
+        if rule.text not in text:
+            continue
+        found = rule.pattern.search(text)
+        if found is not None:
+            groups = found.groupdict()
+            seconds, detail = groups.get("seconds"), groups.get("detail")
+            return Stage(
+                rule.name,
+                float(seconds) if seconds is not None else None,
+                detail[:LINE_CHARACTERS] if detail is not None else None,
+            )
+    return None
+
+
+def _failure_reason(text: str) -> str | None:
+    for rule in _FAILURES:
+        if any(piece in text for piece in rule.texts):
+            return rule.reason
+    return None

@@ -1,0 +1,91 @@
+"""Runs the real launcher as a process, the way it runs in the engine container."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+OPERATOR = Path(__file__).parents[3] / "operator"
+FAKE_ENGINE = Path(__file__).parent / "fake_engine.py"
+LAUNCHER = [sys.executable, "-m", "warmpod.launcher.main"]
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(OPERATOR)}
+
+Event = dict[str, Any]
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 20) -> None:
+    """Wait until `condition` holds."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "the condition did not come true in time"
+        time.sleep(0.005)
+
+
+@dataclass
+class Launcher:
+    """A running launcher."""
+
+    process: subprocess.Popen[bytes]
+    run_dir: Path
+
+    def events(self, name: str | None = None) -> list[Event]:
+        """The events so far; only those with this name, if one is given."""
+        path = self.run_dir / "events.jsonl"
+        lines = path.read_text().splitlines() if path.exists() else []
+        events: list[Event] = [json.loads(line) for line in lines]
+        return [event for event in events if name is None or event["event"] == name]
+
+    def wait_event(self, name: str, count: int = 1) -> Event:
+        """Wait for the `count`-th event of this name."""
+        wait_for(lambda: self.process.poll() is not None or len(self.events(name)) >= count)
+        return self.events(name)[count - 1]
+
+    def wait_ready(self, count: int = 1) -> None:
+        """Wait until the `count`-th boot has said that it is ready."""
+        wait_for(lambda: [event["stage"] for event in self.events("stage")].count("ready") >= count)
+
+    def engine_pid(self) -> int:
+        """The pid of the engine's main process."""
+        pid = self.process.pid
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        return int(children[0])
+
+    def mark_warm(self) -> str:
+        """Do what the sidecar does when the current boot has become warm."""
+        boot: str = self.events("boot-started")[-1]["boot"]
+        (self.run_dir / "warm.json").write_text(json.dumps({"boot": boot, "warm": True}))
+        return boot
+
+    def exit_code(self) -> int:
+        """Wait for the launcher's end."""
+        return self.process.wait(30)
+
+
+def start_launcher(run_dir: Path, engine: list[str], *options: str, **times: float) -> Launcher:
+    """Start the launcher on an engine; `times` shorten the supervisor's waits of these names."""
+    launcher = LAUNCHER
+    if times:
+        changes = "".join(f"supervisor.{name.upper()} = {value};" for name, value in times.items())
+        imports = "import sys; from warmpod.launcher import main, supervisor;"
+        launcher = [sys.executable, "-c", f"{imports}{changes}sys.exit(main.main())"]
+    command = [*launcher, "run", f"--run-dir={run_dir}", *options, "--", *engine]
+    process = subprocess.Popen(
+        command,
+        env=ENVIRONMENT,
+        cwd=run_dir,
+        stdout=(run_dir.parent / "stdout").open("wb"),
+        stderr=(run_dir.parent / "stderr").open("wb"),
+    )
+    return Launcher(process, run_dir)
+
+
+def fake(*words: object) -> list[str]:
+    """The command line of a fake engine."""
+    return [sys.executable, str(FAKE_ENGINE), *(str(word) for word in words)]

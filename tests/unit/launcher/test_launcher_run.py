@@ -1,0 +1,278 @@
+"""The launcher as a process: boots, their ends, and what follows."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from launcher_process import ENVIRONMENT, LAUNCHER, Launcher, fake, wait_for
+
+from warmpod.launcher.processes import read_process
+
+Launch = Callable[..., Launcher]
+
+
+def wait_for_lock(path: Path) -> tuple[threading.Thread, list[float]]:
+    """Wait for the boot's end in a thread, as the sidecar does; notes when it came."""
+    ended_at: list[float] = []
+
+    def block() -> None:
+        descriptor = os.open(path, os.O_RDONLY)
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        ended_at.append(time.monotonic())
+        os.close(descriptor)
+
+    thread = threading.Thread(target=block)
+    thread.start()
+    return thread, ended_at
+
+
+def is_alive(pid: int) -> bool:
+    process = read_process(pid)
+    return process is not None and process.alive
+
+
+def test_boot_is_announced_with_its_lock_held(launch: Launch, run_dir: Path) -> None:
+    launcher = launch(fake("serve"))
+    started = launcher.wait_event("boot-started")
+    assert started["number"] == 1
+    assert len(started["boot"]) == 12
+    assert started["lock"] == f"boot-{started['boot']}.lock"
+    assert started["argv"][-1] == "serve"
+    assert launcher.events()[0]["event"] == "launcher-started"
+    with (run_dir / started["lock"]).open() as lock, pytest.raises(BlockingIOError):
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    for path in run_dir.iterdir():
+        assert path.stat().st_mode & 0o777 == 0o644
+
+
+def test_death_of_the_main_process_frees_the_lock_at_once(launch: Launch, run_dir: Path) -> None:
+    launcher = launch(fake("serve"))
+    launcher.wait_ready()
+    first = launcher.mark_warm()
+    thread, ended_at = wait_for_lock(run_dir / f"boot-{first}.lock")
+    killed_at = time.monotonic()
+    os.kill(launcher.engine_pid(), signal.SIGKILL)
+    thread.join(10)
+    assert ended_at[0] - killed_at < 1  # a few ms on an idle machine
+    ended = launcher.wait_event("boot-ended")
+    assert (ended["cause"], ended["exit_code"], ended["signal"]) == ("exited", None, 9)
+    second = launcher.wait_event("boot-started", 2)
+    assert second["number"] == 2
+    assert second["boot"] != first
+    launcher.wait_ready(2)
+    assert [path.name for path in run_dir.glob("boot-*.lock")] == [second["lock"]]
+
+
+def test_lock_is_free_before_the_end_is_written(launch: Launch, run_dir: Path) -> None:
+    launcher = launch(fake("serve"))
+    launcher.wait_ready()
+    boot = launcher.mark_warm()
+    with (run_dir / f"boot-{boot}.lock").open() as lock:
+        os.kill(launcher.engine_pid(), signal.SIGKILL)
+        launcher.wait_event("boot-ended")
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+
+
+def test_death_of_a_worker_process_ends_the_boot(
+    launch: Launch, run_dir: Path, tmp_path: Path
+) -> None:
+    pid_file = tmp_path / "worker"
+    launcher = launch(fake("with_worker", "yes", pid_file))
+    launcher.wait_ready()
+    wait_for(pid_file.exists)
+    boot = launcher.mark_warm()
+    main = launcher.engine_pid()
+    worker = int(pid_file.read_text())
+    wait_for(lambda: watched(launcher.process.pid, worker))
+    thread, ended_at = wait_for_lock(run_dir / f"boot-{boot}.lock")
+    killed_at = time.monotonic()
+    os.kill(worker, signal.SIGKILL)
+    thread.join(10)
+    assert ended_at[0] - killed_at < 1
+    assert launcher.wait_event("boot-ended")["cause"] == "engine-process-died"
+    launcher.wait_event("boot-started", 2)
+    assert not is_alive(main)
+
+
+def watched(launcher: int, worker: int) -> bool:
+    """Whether the launcher holds a pidfd of this process."""
+    for path in Path(f"/proc/{launcher}/fdinfo").iterdir():
+        try:
+            if f"Pid:\t{worker}\n" in path.read_text():
+                return True
+        except FileNotFoundError:
+            continue
+    return False
+
+
+def test_exit_code_zero_is_a_death_and_failures_are_bounded(launch: Launch) -> None:
+    launcher = launch(fake("exit_with", 0, "bye"), "--max-failed-boots=2")
+    assert launcher.exit_code() == 1
+    ended = launcher.events("boot-ended")
+    assert [event["exit_code"] for event in ended] == [0, 0]
+    assert ended[0]["last_lines"] == ["bye"]
+    assert launcher.events()[-1]["event"] == "gave-up"
+    first_end, second_start = ended[0]["ts"], launcher.events("boot-started")[1]["ts"]
+    assert second_start - first_end >= 1
+
+
+def test_engines_own_exit_code_is_passed_on(launch: Launch) -> None:
+    launcher = launch(fake("exit_with", 7), "--max-failed-boots=1")
+    assert launcher.exit_code() == 7
+
+
+def test_a_warm_boot_resets_the_count_of_failures(launch: Launch) -> None:
+    launcher = launch(fake("serve"), "--max-failed-boots=2")
+    for number, warm in ((1, False), (2, True), (3, False)):
+        launcher.wait_ready(number)
+        if warm:
+            launcher.mark_warm()
+        os.kill(launcher.engine_pid(), signal.SIGKILL)
+        launcher.wait_event("boot-ended", number)
+    launcher.wait_event("boot-started", 4)
+    assert launcher.events("gave-up") == []
+
+
+def test_missing_engine_is_named(launch: Launch, tmp_path: Path) -> None:
+    launcher = launch(["no-such-engine"], "--max-failed-boots=1")
+    assert launcher.exit_code() == 1
+    failure = launcher.events("failure")[0]
+    assert failure["reason"] == "EngineNotFound"
+    assert "no-such-engine is not in the engine image" in failure["line"]
+    assert launcher.events("boot-ended")[0]["last_lines"] == [failure["line"]]
+    assert "no-such-engine" in (tmp_path / "stderr").read_text()
+
+
+def test_known_failure_becomes_an_event(launch: Launch) -> None:
+    line = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
+    launcher = launch(fake("exit_with", 1, line, line), "--max-failed-boots=1")
+    assert launcher.exit_code() == 1
+    failures = launcher.events("failure")
+    assert [(event["reason"], event["line"]) for event in failures] == [("OutOfMemory", line)]
+
+
+def test_output_is_passed_on_unchanged(launch: Launch, tmp_path: Path) -> None:
+    launcher = launch(fake("noise"))
+    launcher.wait_ready()
+    expected = b"\xff\xfe not utf-8 \x00\n" + b"x" * 1_000_000 + b"\n10%\r50%\r100%\n"
+    assert (tmp_path / "stdout").read_bytes().startswith(expected)
+    assert b"no newline at the end" in (tmp_path / "stderr").read_bytes()
+
+
+def test_process_that_keeps_the_pipes_open_does_not_block(launch: Launch, tmp_path: Path) -> None:
+    pid_file = tmp_path / "holder"
+    launcher = launch(fake("holder", pid_file), "--max-failed-boots=1", leftovers_term=0.3)
+    assert launcher.exit_code() == 5
+    assert not is_alive(int(pid_file.read_text()))
+    ended = launcher.events("boot-ended")[0]
+    assert ended["last_lines"] == [f"left {pid_file.read_text()} behind"]
+
+
+def test_orphans_are_collected(launch: Launch, tmp_path: Path) -> None:
+    pid_file = tmp_path / "orphan"
+    launcher = launch(fake("orphan", pid_file))
+    launcher.wait_ready()
+    wait_for(lambda: read_process(int(pid_file.read_text())) is None)
+
+
+def test_environment_is_passed_on_untouched(launch: Launch, tmp_path: Path) -> None:
+    launcher = launch(fake("environment"), "--max-failed-boots=1")
+    launcher.exit_code()
+    assert json.loads((tmp_path / "stdout").read_text()) == ENVIRONMENT
+
+
+def test_engine_gets_the_default_action_of_sigpipe(launch: Launch, tmp_path: Path) -> None:
+    launcher = launch(["grep", "SigIgn", "/proc/self/status"], "--max-failed-boots=1")
+    launcher.exit_code()
+    ignored = int((tmp_path / "stdout").read_text().split()[1], 16)
+    assert not ignored & 1 << (signal.SIGPIPE - 1)
+
+
+def test_engine_does_not_inherit_the_lock(launch: Launch, run_dir: Path) -> None:
+    launcher = launch(fake("serve"))
+    launcher.wait_ready()
+    engine = launcher.engine_pid()
+    held = [os.readlink(path) for path in Path(f"/proc/{engine}/fd").iterdir()]
+    assert not [target for target in held if target.startswith(str(run_dir))]
+
+
+def test_death_of_the_launcher_frees_the_lock(launch: Launch, run_dir: Path) -> None:
+    launcher = launch(fake("serve"))
+    launcher.wait_ready()
+    lock = run_dir / launcher.events("boot-started")[0]["lock"]
+    engine = launcher.engine_pid()
+    thread, ended_at = wait_for_lock(lock)
+    launcher.process.kill()
+    thread.join(10)
+    assert ended_at
+    os.kill(engine, signal.SIGKILL)  # in a container the kernel does this when PID 1 ends
+
+
+def test_waits_for_the_weights(launch: Launch, tmp_path: Path) -> None:
+    receipt = tmp_path / "receipt"
+    launcher = launch(fake("serve"), f"--wait-for={receipt}")
+    launcher.wait_event("launcher-started")
+    wait_for(lambda: "waiting for the weights" in (tmp_path / "stderr").read_text())
+    assert launcher.events("boot-started") == []
+    receipt.touch()
+    launcher.wait_event("boot-started")
+    names = [event["event"] for event in launcher.events()]
+    assert names[:3] == ["launcher-started", "weights-ready", "boot-started"]
+
+
+def test_run_dir_that_takes_no_bytes_does_not_stop_the_engine(
+    launch: Launch, run_dir: Path, tmp_path: Path
+) -> None:
+    limited = (
+        "import os, resource, sys;"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0));"
+        "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
+    )
+    command = [sys.executable, "-c", limited, *LAUNCHER[1:], "run", f"--run-dir={run_dir}"]
+    process = subprocess.Popen(
+        [*command, "--", *fake("serve")],
+        env=ENVIRONMENT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert "Application startup complete" in process.stdout.readline()
+    process.terminate()
+    _, errors = process.communicate(timeout=20)
+    assert process.returncode == 0
+    assert errors.count("events are lost") == 1
+
+
+def test_missing_run_dir_is_a_usage_error(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [*LAUNCHER, "run", f"--run-dir={tmp_path}/none", "--", "true"],
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "is not a writable directory: mount the pod's shared emptyDir" in done.stderr
+
+
+def test_missing_command_is_a_usage_error(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [*LAUNCHER, "run", f"--run-dir={tmp_path}"],
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "no engine command: give it after --" in done.stderr
