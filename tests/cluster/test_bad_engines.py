@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +17,10 @@ Create = Callable[[JsonObject], ModelView]
 LIMIT_S = 30  # what users were promised, counted from the moment of `kubectl apply`
 MISSING_IMAGE = f"{REGISTRY}/warmpod/no-such-engine:1"
 ARM_IMAGE = f"{REGISTRY}/test/arm64-engine:1"
+# The header of an ELF executable for 64-bit Arm: all that a kernel looks at to refuse it.
+ARM_EXECUTABLE = struct.pack(
+    "<16sHHIQQQIHHHHHH", b"\x7fELF\x02\x01\x01", 2, 183, 1, 0, 64, 0, 0, 64, 56, 0, 64, 0, 0
+)
 
 
 def missing_engine_image(model: JsonObject) -> JsonObject:
@@ -56,7 +61,8 @@ FAULTS: dict[str, tuple[Callable[[JsonObject], JsonObject], set[str]]] = {
 @pytest.fixture(scope="session", autouse=True)
 def arm_image(tmp_path_factory: pytest.TempPathFactory) -> None:
     directory: Path = tmp_path_factory.mktemp("arm64") / "layout"
-    push_image(ARM_IMAGE, {"bin/true": File(b"\x7fELF", 0o755)}, directory, architecture="arm64")
+    files = {"usr/bin/python3": File(ARM_EXECUTABLE, 0o755)}
+    push_image(ARM_IMAGE, files, directory, architecture="arm64")
 
 
 @pytest.mark.parametrize("fault", FAULTS)
