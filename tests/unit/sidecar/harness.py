@@ -1,0 +1,174 @@
+"""A whole sidecar in this process, between a simulated engine, a fake launcher and a fake API."""
+
+import asyncio
+import fcntl
+import json
+import os
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from simulator import harness as simulator
+from unit.podstatus.fake_api import FakeApi, fake_api
+from unit.podstatus.waiting import until
+from warmpod.sidecar.config import SidecarConfig, WarmupSettings
+from warmpod.sidecar.main import STARTUP_CONDITION, WARM_CONDITION, run_until
+
+# Small, so that a warm-up takes a second.
+WARMUP = WarmupSettings(
+    stall_seconds=300,
+    tolerance_percent=25,
+    max_rounds=20,
+    canary_period_seconds=5,
+    on_failure="Block",
+    prompt_tokens=(16,),
+    concurrency=(1, 2),
+)
+
+
+@dataclass
+class FakeLauncher:
+    """Writes events and holds locks as the launcher does."""
+
+    run_dir: Path
+    _locks: dict[str, int] = field(default_factory=dict)
+
+    def write(self, event: str, boot: str = "", **fields: Any) -> None:
+        record = {"ts": time.time(), "boot": boot, "event": event, **fields}
+        with (self.run_dir / "events.jsonl").open("a") as file:
+            file.write(json.dumps(record) + "\n")
+
+    def start_boot(self, boot: str, number: int = 1) -> None:
+        lock = self.run_dir / f"boot-{boot}.lock"
+        self._locks[boot] = os.open(lock, os.O_RDWR | os.O_CREAT, 0o644)
+        fcntl.flock(self._locks[boot], fcntl.LOCK_EX)
+        self.write("boot-started", boot, number=number, lock=lock.name, argv=["vllm"])
+
+    def release(self, boot: str) -> None:
+        os.close(self._locks.pop(boot))
+
+    def end_boot(self, boot: str, **fields: Any) -> None:
+        self.release(boot)
+        ended = {"exit_code": 1, "signal": None, "cause": "exited", "last_lines": ["bye"]}
+        self.write("boot-ended", boot, **(ended | fields))
+
+    def close(self) -> None:
+        for descriptor in self._locks.values():
+            os.close(descriptor)
+
+
+@dataclass
+class Stage:
+    """Everything around a sidecar, and the sidecar itself once started."""
+
+    api: FakeApi
+    launcher: FakeLauncher
+    run_dir: Path
+    tmp_path: Path
+    engine_port: int
+    port: int
+    client: aiohttp.ClientSession
+    warmup: WarmupSettings = WARMUP
+    api_key: str | None = None
+    scheme: str = "http"
+    engine: simulator.Simulator | None = None
+    _stop: asyncio.Event = field(default_factory=asyncio.Event)
+    _sidecar: asyncio.Task[None] | None = None
+
+    async def start_engine(self, *arguments: str, **knobs: object) -> None:
+        if self.engine is not None:
+            self.engine.stop()
+        knobs = {"first_seconds": 0.1, "load_seconds": 0.0} | knobs
+        log = self.tmp_path / "engine.log"
+        self.engine = simulator.start_simulator(log, *arguments, port=self.engine_port, **knobs)
+
+    def start_sidecar(self) -> None:
+        config = SidecarConfig(
+            model="tiny",
+            revision="0123456789",
+            base_url=f"{self.scheme}://127.0.0.1:{self.engine_port}",
+            served_name="tiny",
+            run_dir=self.run_dir,
+            port=self.port,
+            api_key=self.api_key,
+            tls_verify=False,
+            warmup=self.warmup,
+        )
+        self._stop = asyncio.Event()
+        pod = self.api.own_pod(self.tmp_path / "service-account")
+        self._sidecar = asyncio.create_task(run_until(self._stop, config, pod))
+
+    async def stop_sidecar(self) -> None:
+        """As SIGTERM does."""
+        self._stop.set()
+        if self._sidecar is not None:
+            await self._sidecar
+        self._sidecar = None
+
+    async def kill_sidecar(self) -> None:
+        """As SIGKILL does, as far as others can see: nothing more is reported."""
+        if self._sidecar is not None:
+            self._sidecar.cancel()
+            await asyncio.gather(self._sidecar, return_exceptions=True)
+        self._sidecar = None
+
+    def warm(self) -> dict[str, Any]:
+        return self.api.last(WARM_CONDITION)
+
+    def warm_reasons(self) -> list[str]:
+        reasons: list[str] = []
+        for patch in self.api.of_type(WARM_CONDITION):
+            if reasons[-1:] != [patch["reason"]]:
+                reasons.append(patch["reason"])
+        return reasons
+
+    def timeline(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.api.last(STARTUP_CONDITION)["message"])
+        return found
+
+    async def reason(self, reason: str) -> dict[str, Any]:
+        """Wait until the condition was reported with this reason."""
+        if self._sidecar is None:
+            raise RuntimeError("the sidecar does not run")
+
+        def reached() -> bool:
+            if self._sidecar is not None and self._sidecar.done():
+                self._sidecar.result()
+            return self.warm().get("reason") == reason
+
+        await until(reached, lambda: f"{reason}, but {self.api.patches}")
+        return self.warm()
+
+    async def readyz(self) -> int:
+        url = f"http://127.0.0.1:{self.port}/readyz"
+        try:
+            async with self.client.get(url) as answer:
+                return answer.status
+        except aiohttp.ClientConnectionError:
+            return 0
+
+    async def get(self, path: str) -> str:
+        async with self.client.get(f"http://127.0.0.1:{self.port}{path}") as answer:
+            return await answer.text()
+
+
+@asynccontextmanager
+async def staged(tmp_path: Path) -> AsyncIterator[Stage]:
+    run_dir = tmp_path / "run"
+    run_dir.mkdir()
+    launcher = FakeLauncher(run_dir)
+    async with fake_api() as api, aiohttp.ClientSession() as client:
+        ports = simulator.free_port(), simulator.free_port()
+        stage = Stage(api, launcher, run_dir, tmp_path, *ports, client)
+        try:
+            yield stage
+        finally:
+            await stage.kill_sidecar()
+            if stage.engine is not None:
+                stage.engine.stop()
+            launcher.close()

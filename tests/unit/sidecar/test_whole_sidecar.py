@@ -1,0 +1,290 @@
+"""The whole sidecar against a simulated engine."""
+
+import asyncio
+import json
+import time
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from unit.podstatus.waiting import until
+from unit.sidecar.harness import WARMUP, Stage
+from warmpod.sidecar import canary, lifecycle
+from warmpod.sidecar.main import WARM_CONDITION
+
+
+async def warm_stage(stage: Stage, **knobs: object) -> None:
+    await stage.start_engine(**knobs)
+    stage.launcher.write("launcher-started")
+    stage.launcher.start_boot("b1")
+    stage.start_sidecar()
+    await stage.reason("Warm")
+
+
+async def test_gate_opens_only_after_warm_up(stage: Stage) -> None:
+    stage.start_sidecar()
+    await stage.reason("SidecarStarting")
+    assert await stage.readyz() == 503
+    stage.launcher.write("launcher-started")
+    stage.launcher.start_boot("b1")
+    await stage.reason("EngineStarting")
+    await stage.start_engine(load_seconds=0.3)
+    await stage.reason("WarmingUp")
+    assert await stage.readyz() == 503
+    warm = await stage.reason("Warm")
+    assert await stage.readyz() == 200
+    assert warm["status"] == "True"
+    assert warm["message"].startswith("boot b1 warm: ")
+    assert [patch["status"] for patch in stage.api.of_type(WARM_CONDITION)].count("True") == 1
+    assert json.loads((stage.run_dir / "warm.json").read_text())["boot"] == "b1"
+
+
+async def test_requests_are_marked_and_every_bucket_is_played(stage: Stage) -> None:
+    await warm_stage(stage)
+    status = json.loads(await stage.get("/status"))
+    assert len(status["first_token_ms"]) == 16
+    assert all(status["first_token_ms"].values())
+    assert status["engine_version"] == "0.32.0"
+    assert 'warmpod_warmup_status{model_name="tiny"} 1.0' in await stage.get("/metrics")
+
+
+async def test_timeline_tells_how_the_boot_went(stage: Stage) -> None:
+    await warm_stage(stage)
+    await until(lambda: stage.api.last("warmpod.io/StartupTimeline"))
+    timeline = stage.timeline()
+    assert (timeline["boot"], timeline["number"], timeline["cause"]) == ("b1", 1, "pod-start")
+    marks = [timeline[mark] for mark in ("boot_started", "http", "first_token", "gate")]
+    assert marks == sorted(marks)
+    assert timeline["rounds"] >= 3
+    assert timeline["first_ttft_ms"] >= 100 > timeline["steady_ttft_ms"]
+
+
+async def test_two_cold_requests_a_bucket_do_not_fool_it(stage: Stage) -> None:
+    await warm_stage(stage, cold_requests=2)
+    rounds = json.loads((stage.run_dir / "warm.json").read_text())["rounds"]
+    assert rounds >= 4
+
+
+async def test_end_of_a_boot_closes_both_locks_and_the_next_boot_is_warmed(stage: Stage) -> None:
+    await warm_stage(stage)
+    readyz_at_patch: list[int] = []
+
+    async def look(condition: dict[str, Any]) -> None:
+        if condition["reason"] == "EngineDied":
+            readyz_at_patch.append(await stage.readyz())
+
+    stage.api.on_patch = look
+    released = time.monotonic()
+    stage.launcher.release("b1")
+    while await stage.readyz() == 200:
+        pass
+    assert time.monotonic() - released < 0.1
+    await stage.reason("EngineDied")
+    assert readyz_at_patch[0] == 503
+    stage.launcher.write(
+        "boot-ended",
+        "b1",
+        exit_code=None,
+        signal=9,
+        cause="engine-process-died",
+        last_lines=["one", "EngineCore died"],
+    )
+    await until(lambda: "SIGKILL" in stage.warm()["message"])
+    assert "last line: EngineCore died" in stage.warm()["message"]
+    await stage.start_engine()
+    stage.launcher.start_boot("b2", 2)
+    warm = await stage.reason("Warm")
+    assert "boot b2 warm" in warm["message"]
+    assert stage.warm_reasons()[-4:-1] == ["EngineDied", "EngineStarting", "WarmingUp"]
+    await until(lambda: stage.timeline()["boot"] == "b2")
+    assert stage.timeline()["cause"] == "engine-died"
+
+
+async def test_api_server_away_when_the_gate_closes(stage: Stage) -> None:
+    await warm_stage(stage)
+    stage.api.failing = True
+    stage.launcher.end_boot("b1")
+    await until(lambda: stage.api.refused >= 2)
+    assert await stage.readyz() == 503
+    stage.api.failing = False
+    died = await stage.reason("EngineDied")
+    assert died["status"] == "False"
+
+
+async def test_restarted_sidecar_needs_one_canary_and_keeps_the_condition(stage: Stage) -> None:
+    await warm_stage(stage)
+    await stage.kill_sidecar()
+    before = len(stage.api.of_type(WARM_CONDITION))
+    stage.start_sidecar()
+    await until(lambda: len(stage.api.of_type(WARM_CONDITION)) > before)
+    again = stage.api.of_type(WARM_CONDITION)[before:]
+    assert {patch["status"] for patch in again} == {"True"}
+    assert await stage.readyz() == 200
+    assert json.loads(await stage.get("/status"))["rounds"] == 0
+
+
+async def test_restarted_sidecar_closes_when_the_boot_has_changed(stage: Stage) -> None:
+    await warm_stage(stage)
+    await stage.kill_sidecar()
+    before = len(stage.api.of_type(WARM_CONDITION))
+    stage.launcher.end_boot("b1")
+    stage.launcher.start_boot("b2", 2)
+    stage.start_sidecar()
+    await stage.reason("WarmingUp")
+    assert stage.api.of_type(WARM_CONDITION)[before]["status"] == "False"
+    await stage.reason("Warm")
+
+
+async def test_restarted_sidecar_closes_when_the_engine_does_not_answer(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(canary, "TIMEOUT_SECONDS", 0.2)
+    await warm_stage(stage)
+    await stage.kill_sidecar()
+    await stage.start_engine(fault="no-token")
+    before = len(stage.api.of_type(WARM_CONDITION))
+    stage.start_sidecar()
+    await stage.reason("WarmingUp")
+    assert stage.api.of_type(WARM_CONDITION)[before]["status"] == "False"
+
+
+async def test_sigterm_closes_the_gate(stage: Stage) -> None:
+    await warm_stage(stage)
+    await stage.stop_sidecar()
+    assert (stage.warm()["status"], stage.warm()["reason"]) == ("False", "Stopping")
+    assert await stage.readyz() == 0
+
+
+async def test_no_token_yet(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lifecycle, "NO_TOKEN_SECONDS", 0.3)
+    stage.warmup = replace(WARMUP, stall_seconds=1)
+    await stage.start_engine(fault="no-token")
+    stage.launcher.start_boot("b1")
+    stage.start_sidecar()
+    await stage.reason("NoTokenYet")
+    await stage.reason("WarmupStalled")
+    assert await stage.readyz() == 503
+
+
+async def test_warm_up_that_hangs_is_called_stalled(stage: Stage) -> None:
+    stage.warmup = replace(WARMUP, stall_seconds=1)
+    await stage.start_engine(fault="hang-after=5")
+    stage.launcher.start_boot("b1")
+    stage.start_sidecar()
+    stalled = await stage.reason("WarmupStalled")
+    assert stalled["status"] == "False"
+
+
+async def test_on_failure_open_opens_a_stalled_engine_unproven(stage: Stage) -> None:
+    stage.warmup = replace(WARMUP, stall_seconds=1, on_failure="Open")
+    await stage.start_engine(fault="hang-after=5")
+    stage.launcher.start_boot("b1")
+    stage.start_sidecar()
+    unproven = await stage.reason("OpenedUnproven")
+    assert unproven["status"] == "True"
+    assert "WarmupStalled" in unproven["message"]
+    assert await stage.readyz() == 200
+    assert not (stage.run_dir / "warm.json").exists()
+    stage.launcher.end_boot("b1")
+    await stage.reason("EngineDied")
+
+
+@pytest.mark.parametrize(
+    ("fault", "text"),
+    [("error-500", "500 "), ("empty-content", "every answer of the round was empty")],
+)
+async def test_failing_answers_are_quoted_and_recovery_needs_no_help(
+    stage: Stage, fault: str, text: str
+) -> None:
+    await stage.start_engine(fault=fault)
+    stage.launcher.start_boot("b1")
+    stage.start_sidecar()
+    failed = await stage.reason("WarmupFailed")
+    assert text in failed["message"]
+    assert await stage.readyz() == 503
+    await stage.start_engine()
+    await stage.reason("Warm")
+
+
+async def test_engine_that_dies_in_warm_up_never_opens(stage: Stage) -> None:
+    await stage.start_engine(fault="die-after=20")
+    stage.launcher.start_boot("b1")
+    stage.start_sidecar()
+    await stage.reason("WarmupFailed")
+    stage.launcher.end_boot("b1")
+    await stage.reason("EngineDied")
+    assert "Warm" not in stage.warm_reasons()
+
+
+async def test_stopping_closes_the_gate_and_says_so(stage: Stage) -> None:
+    await warm_stage(stage)
+    (stage.run_dir / "stopping").touch()
+    await until((stage.run_dir / "gate-closed").exists)
+    assert (stage.warm()["status"], stage.warm()["reason"]) == ("False", "Stopping")
+    assert await stage.readyz() == 503
+
+
+async def test_hanging_engine_is_found_by_the_canary_and_let_in_again(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(canary, "TIMEOUT_SECONDS", 0.2)
+    monkeypatch.setattr(canary, "RETRY_SECONDS", 0.05)
+    stage.warmup = replace(WARMUP, canary_period_seconds=1)
+    await warm_stage(stage)
+    await stage.start_engine(fault="no-token")
+    failed = await stage.reason("CanaryFailed")
+    assert failed["status"] == "False"
+    assert await stage.readyz() == 503
+    await stage.start_engine()
+    await stage.reason("Warm")
+
+
+async def test_known_failure_gives_its_own_reason_until_a_boot_gets_further(stage: Stage) -> None:
+    stage.start_sidecar()
+    stage.launcher.start_boot("b1")
+    stage.launcher.write("failure", "b1", reason="OutOfMemory", line="CUDA out of memory")
+    await stage.reason("OutOfMemory")
+    stage.launcher.end_boot("b1")
+    stage.launcher.start_boot("b2", 2)
+    await until(lambda: "b2 (number 2) is starting" in stage.warm()["message"])
+    assert stage.warm()["reason"] == "OutOfMemory"
+    stage.launcher.end_boot("b2")
+    stage.launcher.write("gave-up")
+    await stage.reason("EngineGaveUp")
+
+
+async def test_api_key_and_unknown_served_name(stage: Stage) -> None:
+    await stage.start_engine("--api-key", "secret")
+    stage.launcher.start_boot("b1")
+    stage.start_sidecar()
+    refused = await stage.reason("WarmupFailed")
+    assert "401" in refused["message"]
+    assert "VLLM_API_KEY" in refused["message"]
+    await stage.kill_sidecar()
+    stage.api_key = "secret"
+    stage.start_sidecar()
+    await stage.reason("Warm")
+
+
+async def test_old_boots_in_the_events_do_not_matter(stage: Stage) -> None:
+    for number in range(1, 4):
+        stage.launcher.start_boot(f"old{number}", number)
+        stage.launcher.end_boot(f"old{number}")
+    await stage.start_engine()
+    stage.launcher.start_boot("b4", 4)
+    stage.start_sidecar()
+    await stage.reason("Warm")
+    assert "EngineDied" not in stage.warm_reasons()[1:]
+
+
+async def test_late_compilation_keeps_the_gate_closed(stage: Stage) -> None:
+    await stage.start_engine()
+    stage.launcher.start_boot("b1")
+    stage.start_sidecar()
+    await stage.reason("WarmingUp")
+    for _ in range(15):
+        stage.launcher.write("late-compile", "b1", kernel="k")
+        await asyncio.sleep(0.1)
+    assert "Warm" not in stage.warm_reasons()
+    await stage.reason("Warm")
