@@ -261,9 +261,6 @@ WAITING_FOR_DELETION = Reason(
     "Objects of an earlier WarmModel of the same name are still being deleted.",
 )
 WAITING_FOR_WARM_PODS = Reason("WaitingForWarmPods", "Engine pods are on their way to being warm.")
-ROLLING_OUT = Reason(
-    "RollingOut", "Pods of the new revision become warm while the previous ones still serve."
-)
 ALL_WARM = Reason("AllWarm", "As many pods are warm as spec.replicas asks for.")
 SCALED_TO_ZERO = Reason("ScaledToZero", "spec.replicas is 0.")
 NO_STANDBY_REQUESTED = Reason("NoStandbyRequested", "spec.standby.replicas is 0.")

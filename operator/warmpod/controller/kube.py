@@ -55,11 +55,15 @@ class ApiError(Exception):
 async def load_configuration() -> Configuration:
     """Kubeconfig when KUBECONFIG names one, else the pod's service account, else ~/.kube/config."""
     configuration = Configuration()
-    if not os.environ.get("KUBECONFIG") and os.path.exists(_TOKEN_FILE):
+    if _in_cluster():
         kube_config.load_incluster_config(client_configuration=configuration)
     else:
         await kube_config.load_kube_config(client_configuration=configuration, persist_config=False)
     return configuration
+
+
+def _in_cluster() -> bool:
+    return not os.environ.get("KUBECONFIG") and os.path.exists(_TOKEN_FILE)
 
 
 class Kube:

@@ -49,7 +49,7 @@ def from_environment(environ: Mapping[str, str], hostname: str) -> OperatorSetti
 
 
 def _namespace(environ: Mapping[str, str]) -> str:
-    if named := environ.get("WARMPOD_NAMESPACE"):
+    if named := environ.get("WARMPOD_NAMESPACE") or environ.get("POD_NAMESPACE"):
         return named
     if _NAMESPACE_FILE.exists():
         return _NAMESPACE_FILE.read_text().strip()

@@ -1,0 +1,112 @@
+"""The operator's picture of the cluster: projected objects by kind, name and owning WarmModel.
+
+Fed by watch events, by the answers to the operator's own writes, and by lists. Whatever comes, an
+object only moves forward in resourceVersion (comparable as integers since Kubernetes 1.35, and in
+practice long before), so an event that was under way while we wrote cannot take us back, and a
+decision is never made on a state older than our own last write.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, defaultdict
+from collections.abc import Iterable
+
+from warmpod.controller.kinds import CACHED, WARM_MODEL, Kind
+from warmpod.controller.views import Key, Meta, ModelView, Object, View, owner_key, project
+
+#: How many deleted objects are remembered, so that a late answer does not bring them back.
+TOMBSTONES = 2000
+
+
+class Cache:
+    def __init__(self) -> None:
+        self._objects: dict[Kind, dict[Key, View]] = {kind: {} for kind in CACHED}
+        self._owned: dict[Kind, defaultdict[Key, set[Key]]] = {
+            kind: defaultdict(set) for kind in CACHED
+        }
+        self._gone: OrderedDict[str, None] = OrderedDict()
+
+    def get(self, kind: Kind, key: Key) -> View | None:
+        return self._objects[kind].get(key)
+
+    def model(self, key: Key) -> ModelView | None:
+        found = self.get(WARM_MODEL, key)
+        return found if isinstance(found, ModelView) else None
+
+    def models(self) -> list[ModelView]:
+        return [view for view in self.every(WARM_MODEL) if isinstance(view, ModelView)]
+
+    def every(self, kind: Kind) -> list[View]:
+        return list(self._objects[kind].values())
+
+    def owned(self, kind: Kind, owner: Key) -> list[View]:
+        """The objects that carry the label of that WarmModel, sorted by name."""
+        objects = self._objects[kind]
+        return [objects[key] for key in sorted(self._owned[kind].get(owner, ()))]
+
+    def upsert(self, kind: Kind, obj: Object) -> Key | None:
+        """Takes an object in; returns the WarmModel it concerns. Older news are ignored."""
+        view = project(kind, obj)
+        key = view.meta.key
+        known = self._objects[kind].get(key)
+        if view.meta.uid in self._gone or (known is not None and _older(view.meta, known.meta)):
+            return None
+        if known is not None:
+            self._forget(kind, known.meta)
+        self._objects[kind][key] = view
+        owner = owner_key(kind, view.meta)
+        if owner is not None:
+            self._owned[kind][owner].add(key)
+        return owner
+
+    def remove(self, kind: Kind, obj: Object) -> Key | None:
+        """Takes an object out that the API server says is deleted."""
+        meta = project(kind, obj).meta
+        self._bury(meta.uid)
+        known = self._objects[kind].get(meta.key)
+        if known is None or known.meta.uid != meta.uid:
+            return None
+        self._forget(kind, known.meta)
+        return owner_key(kind, known.meta)
+
+    def drop(self, kind: Kind, meta: Meta) -> None:
+        """Takes an object out that was found to be gone."""
+        self._bury(meta.uid)
+        self._forget(kind, meta)
+
+    def prune(
+        self, kind: Kind, namespace: str | None, listed: Iterable[str], version: int
+    ) -> set[Key]:
+        """Takes out what a list of uids at that resource version no longer has.
+
+        A watch that starts anew never tells about objects that went away in between.
+        """
+        uids = set(listed)
+        owners = set()
+        for view in self.every(kind):
+            meta = view.meta
+            if namespace not in (None, meta.namespace) or meta.uid in uids:
+                continue
+            if meta.resource_version <= version:
+                self.drop(kind, meta)
+                if (owner := owner_key(kind, meta)) is not None:
+                    owners.add(owner)
+        return owners
+
+    def _forget(self, kind: Kind, meta: Meta) -> None:
+        self._objects[kind].pop(meta.key, None)
+        owner = owner_key(kind, meta)
+        if owner is not None:
+            names = self._owned[kind][owner]
+            names.discard(meta.key)
+            if not names:
+                del self._owned[kind][owner]
+
+    def _bury(self, uid: str) -> None:
+        self._gone[uid] = None
+        while len(self._gone) > TOMBSTONES:
+            self._gone.popitem(last=False)
+
+
+def _older(news: Meta, known: Meta) -> bool:
+    return news.resource_version < known.resource_version

@@ -1,0 +1,213 @@
+"""The conditions of a WarmModel: each a small pure function of the facts.
+
+Ready is the summary. Reconciling and Stalled follow kstatus: never both True, Reconciling while
+work is under way, Stalled when a person must act.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from warmpod import reasons
+from warmpod.api import InvalidSpec
+from warmpod.controller.facts import Facts
+from warmpod.controller.problems import ENGINE_PROGRESS, Area, Problem
+from warmpod.controller.views import PodView
+from warmpod.resources.names import WARM_CONDITION
+
+Status = Literal["True", "False", "Unknown"]
+
+READY = "Ready"
+PREFETCHED = "Prefetched"
+WEIGHTS_RESIDENT = "WeightsResident"
+WARM = "Warm"
+STANDBY_READY = "StandbyReady"
+RECONCILING = "Reconciling"
+STALLED = "Stalled"
+TYPES = (READY, PREFETCHED, WEIGHTS_RESIDENT, WARM, STANDBY_READY, RECONCILING, STALLED)
+
+#: The API's bound is 4096; two problems of this length and the summary fit.
+MESSAGE = 1800
+
+
+@dataclass(frozen=True)
+class Condition:
+    status: Status
+    reason: str
+    message: str
+
+
+def of(facts: Facts) -> dict[str, Condition]:
+    warm = _warm(facts)
+    ready = _ready(facts, warm)
+    stalled = _stalled(facts, ready)
+    return {
+        READY: ready,
+        PREFETCHED: _prefetched(facts),
+        WEIGHTS_RESIDENT: _weights_resident(facts),
+        WARM: warm,
+        STANDBY_READY: Condition("True", reasons.NO_STANDBY_REQUESTED, "spec.standby.replicas: 0"),
+        RECONCILING: _reconciling(ready, stalled),
+        STALLED: stalled,
+    }
+
+
+def of_invalid(invalid: InvalidSpec) -> dict[str, Condition]:
+    """Nothing is touched, so what runs goes on running; what it is cannot be told."""
+    unknown = Condition("Unknown", reasons.INVALID_SPEC, str(invalid))
+    return {
+        **dict.fromkeys(TYPES, unknown),
+        READY: Condition("False", reasons.INVALID_SPEC, str(invalid)),
+        RECONCILING: Condition("False", reasons.INVALID_SPEC, str(invalid)),
+        STALLED: Condition("True", reasons.INVALID_SPEC, str(invalid)),
+    }
+
+
+def merge(
+    found: dict[str, Condition], previous: list[dict[str, Any]], generation: int, now: datetime
+) -> list[dict[str, Any]]:
+    """As the API has them; the transition time moves only with the status."""
+    before = {condition.get("type"): condition for condition in previous}
+    merged = []
+    for name in TYPES:
+        condition, old = found[name], before.get(name, {})
+        same = old.get("status") == condition.status and old.get("lastTransitionTime")
+        merged.append(
+            {
+                "type": name,
+                "status": condition.status,
+                "observedGeneration": generation,
+                "lastTransitionTime": same or now.strftime("%Y-%m-%dT%H:%M:%SZ"),
+                "reason": str(condition.reason),
+                "message": condition.message,
+            }
+        )
+    return merged
+
+
+def _ready(facts: Facts, warm: Condition) -> Condition:
+    blocked = _first(facts, Area.SPEC)
+    if warm.status == "True" and blocked is None:
+        notices = [p for p in facts.problems if p.reason == reasons.UNKNOWN_ARGUMENT]
+        return Condition("True", warm.reason, _join(warm.message, *notices))
+    if facts.problems and facts.problems[0].reason != reasons.UNKNOWN_ARGUMENT:
+        return Condition("False", facts.problems[0].reason, _join(*facts.problems[:2]))
+    begun = facts.stored and facts.eligible is not None
+    return Condition(
+        "False" if begun else "Unknown", warm.reason, _join(warm.message, *facts.problems[:1])
+    )
+
+
+def _prefetched(facts: Facts) -> Condition:
+    problem = _first(facts, Area.SPEC, Area.IMAGES)
+    if facts.eligible is None:
+        return _unknown_or(problem, _beginning(facts))
+    if facts.eligible == 0:
+        return Condition("False", reasons.NO_ELIGIBLE_NODES, _remedied(reasons.NO_ELIGIBLE_NODES))
+    if facts.prefetched >= facts.eligible:
+        return Condition("True", reasons.PREFETCHED, _nodes(facts.prefetched, facts, "hold all"))
+    if problem is not None:
+        return Condition("False", problem.reason, _short(problem.message))
+    return Condition("False", reasons.PREFETCHING, reasons.PREFETCHING.meaning)
+
+
+def _weights_resident(facts: Facts) -> Condition:
+    problem = _first(facts, Area.SPEC, Area.WEIGHTS)
+    if facts.eligible is None:
+        return _unknown_or(problem, _beginning(facts))
+    if facts.eligible == 0:
+        return Condition("False", reasons.NO_ELIGIBLE_NODES, _remedied(reasons.NO_ELIGIBLE_NODES))
+    if facts.resident >= facts.eligible:
+        return Condition(
+            "True", reasons.RESIDENT, _nodes(facts.resident, facts, "have the weights")
+        )
+    if problem is not None:
+        return Condition("False", problem.reason, _short(problem.message))
+    if facts.prefetched < facts.eligible:
+        return Condition("False", reasons.PREFETCHING, reasons.PREFETCHING.meaning)
+    return Condition("False", reasons.VERIFYING, reasons.VERIFYING.meaning)
+
+
+def _warm(facts: Facts) -> Condition:
+    if facts.wanted == 0:
+        return Condition("True", reasons.SCALED_TO_ZERO, reasons.SCALED_TO_ZERO.meaning)
+    count = f"{min(facts.warm, facts.wanted)} of {facts.wanted} pods are warm"
+    if facts.warm >= facts.wanted:
+        return Condition("True", reasons.ALL_WARM, count)
+    problem = _first(facts, Area.SPEC, Area.ENGINE)
+    if problem is not None and problem.reason != reasons.UNKNOWN_ARGUMENT:
+        return Condition("False", problem.reason, _short(f"{count}. {problem.message}"))
+    status: Status = "False" if facts.stored and facts.eligible is not None else "Unknown"
+    reason, why = _engine_progress(facts)
+    meanwhile = " Pods of the previous revision serve meanwhile." if facts.others_serve else ""
+    return Condition(status, reason, f"{count}. {why}{meanwhile}")
+
+
+def _engine_progress(facts: Facts) -> tuple[str, str]:
+    if not facts.stored or facts.eligible is None:
+        beginning = _beginning(facts)
+        return beginning.reason, beginning.message
+    if not facts.engine_pods:
+        if facts.eligible > 0 and not facts.verified:
+            return reasons.WAITING_FOR_WEIGHTS, reasons.WAITING_FOR_WEIGHTS.meaning
+        return reasons.WAITING_FOR_PODS, reasons.WAITING_FOR_PODS.meaning
+    reported = {_reported(pod) for pod in facts.engine_pods} - {""}
+    for reason in ENGINE_PROGRESS:
+        if reason in reported:
+            return reason, reason.meaning
+    return reasons.WAITING_FOR_WARM_PODS, reasons.WAITING_FOR_WARM_PODS.meaning
+
+
+def _reported(pod: PodView) -> str:
+    warm = pod.conditions.get(WARM_CONDITION)
+    return "" if warm is None or warm.status == "True" else warm.reason
+
+
+def _stalled(facts: Facts, ready: Condition) -> Condition:
+    """What is wrong with one node of many does not stall a model that serves as asked."""
+    if ready.status != "True":
+        for problem in facts.problems:
+            if problem.needs_person(facts.now):
+                return Condition("True", problem.reason, _short(problem.message))
+    return Condition("False", reasons.NOTHING_WRONG, reasons.NOTHING_WRONG.meaning)
+
+
+def _reconciling(ready: Condition, stalled: Condition) -> Condition:
+    if stalled.status == "True":
+        return Condition("False", stalled.reason, stalled.message)
+    if ready.status == "True":
+        return Condition("False", reasons.UP_TO_DATE, reasons.UP_TO_DATE.meaning)
+    return Condition("True", reasons.PROGRESSING, ready.message)
+
+
+def _beginning(facts: Facts) -> Condition:
+    reason = reasons.CREATING if facts.stored else reasons.RESOLVING_IMAGES
+    return Condition("Unknown", reason, reason.meaning)
+
+
+def _unknown_or(problem: Problem | None, otherwise: Condition) -> Condition:
+    if problem is None:
+        return otherwise
+    return Condition("Unknown", problem.reason, _short(problem.message))
+
+
+def _first(facts: Facts, *areas: Area) -> Problem | None:
+    return next((p for p in facts.problems if p.area in areas), None)
+
+
+def _nodes(count: int, facts: Facts, what: str) -> str:
+    return f"{min(count, facts.eligible or 0)} of {facts.eligible} nodes {what}"
+
+
+def _remedied(reason: reasons.Reason) -> str:
+    return f"{reason.meaning} {reason.remedy}"
+
+
+def _join(*parts: str | Problem) -> str:
+    return ". ".join(_short(p if isinstance(p, str) else p.message) for p in parts)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= MESSAGE else text[: MESSAGE - 1] + "…"

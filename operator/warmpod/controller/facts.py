@@ -1,0 +1,180 @@
+"""What the observed pods and objects amount to: counts and problems, no decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from warmpod import reasons
+from warmpod.api import WarmModel
+from warmpod.controller import problems
+from warmpod.controller.observed import Observed, Refusal
+from warmpod.controller.problems import Area, Problem
+from warmpod.controller.registry import NotFound
+from warmpod.controller.views import PodView
+from warmpod.engine import facts_of
+from warmpod.resources.names import (
+    AGENT_CONTAINER,
+    RESIDENT_CONDITION,
+    REVISION_LABEL,
+    ROLE_LABEL,
+    SERVING,
+    WARM_CONDITION,
+)
+from warmpod.resources.security import refusal
+
+#: Reasons of warmpod.io/Resident that a pod gives only after its weights were verified.
+VERIFIED_REASONS = frozenset(
+    {
+        reasons.RESIDENT,
+        reasons.VERIFIED,
+        reasons.LOADING,
+        reasons.NOT_RESIDENT,
+        reasons.RESIDENCY_NOT_MEASURABLE,
+    }
+)
+
+
+@dataclass(frozen=True)
+class Facts:
+    wanted: int
+    """spec.replicas."""
+    revision: str
+    """Hash of what the spec asks for."""
+    stored: bool
+    """Whether that revision is in a ControllerRevision."""
+    serving: int
+    """Serving pods that exist."""
+    ready: int
+    warm: int
+    """Pods that are warm, Ready, of this revision, and not being deleted."""
+    eligible: int | None
+    """Nodes that should hold the model; None while that is not known for this revision."""
+    prefetched: int
+    resident: int
+    verified: bool
+    """Whether the weights of this revision were verified on at least one node."""
+    engine_pods: tuple[PodView, ...]
+    """Of this revision, not being deleted."""
+    prefetch_pods: tuple[PodView, ...]
+    problems: tuple[Problem, ...]
+    """Worst first, each reason once."""
+    node_problems: tuple[Problem, ...]
+    """Worst first, every node that has one."""
+    now: datetime
+
+    @property
+    def others_serve(self) -> bool:
+        """Whether pods of another revision take traffic."""
+        return self.ready > sum(pod.is_true("Ready") for pod in self.engine_pods)
+
+
+def gather(observed: Observed, model: WarmModel, revision: str, now: datetime) -> Facts:
+    serving = [pod for pod in observed.engine_pods if _serves(pod)]
+    engines = _current(observed.engine_pods, revision)
+    prefetch = _current(observed.prefetch_pods, revision)
+    stored = any(found.revision.hash == revision for found in observed.revisions)
+    found = sorted(_problems(observed, model, engines, prefetch, now), key=lambda p: p.rank)
+    return Facts(
+        wanted=model.spec.replicas,
+        revision=revision,
+        stored=stored,
+        serving=len(serving),
+        ready=sum(pod.is_true("Ready") for pod in serving),
+        warm=sum(is_warm(pod) for pod in engines),
+        eligible=_eligible(observed, revision),
+        prefetched=sum(map(holds_images, prefetch)),
+        resident=sum(pod.is_true(RESIDENT_CONDITION) for pod in prefetch),
+        verified=any(map(has_verified, prefetch)),
+        engine_pods=engines,
+        prefetch_pods=prefetch,
+        problems=problems.once_each(found),
+        node_problems=tuple(problem for problem in found if problem.node),
+        now=now,
+    )
+
+
+def is_warm(pod: PodView) -> bool:
+    return pod.is_true(WARM_CONDITION) and pod.is_true("Ready")
+
+
+def holds_images(pod: PodView) -> bool:
+    """The agent mounts every image, so that it runs means that all are unpacked here."""
+    agent = pod.container(AGENT_CONTAINER)
+    return agent is not None and (agent.running_since is not None or agent.restarts > 0)
+
+
+def has_verified(pod: PodView) -> bool:
+    resident = pod.conditions.get(RESIDENT_CONDITION)
+    return resident is not None and resident.reason in VERIFIED_REASONS
+
+
+def _serves(pod: PodView) -> bool:
+    role = pod.meta.labels.get(ROLE_LABEL, SERVING)
+    return role == SERVING and not pod.meta.deleting and pod.phase not in ("Failed", "Succeeded")
+
+
+def _current(pods: tuple[PodView, ...], revision: str) -> tuple[PodView, ...]:
+    return tuple(
+        pod
+        for pod in pods
+        if pod.meta.labels.get(REVISION_LABEL) == revision and not pod.meta.deleting
+    )
+
+
+def _eligible(observed: Observed, revision: str) -> int | None:
+    workload = observed.daemon_set
+    if workload is None or not workload.observed or workload.revision != revision:
+        return None
+    return workload.desired
+
+
+def _problems(
+    observed: Observed,
+    model: WarmModel,
+    engines: tuple[PodView, ...],
+    prefetch: tuple[PodView, ...],
+    now: datetime,
+) -> Iterator[Problem]:
+    yield from problems.of_failures(observed.failures)
+    yield from _creation(observed)
+    yield from _refused(observed, model)
+    yield from _unknown_arguments(model)
+    if not any(map(holds_images, prefetch)):
+        yield from _missing_images(observed)
+    for pod in prefetch:
+        yield from problems.of_prefetch_pod(pod, now)
+    for pod in engines:
+        yield from problems.of_engine_pod(pod, now)
+
+
+def _creation(observed: Observed) -> Iterator[Problem]:
+    """A Deployment tells itself why its ReplicaSet cannot create pods; a DaemonSet does not."""
+    yield from map(problems.of_refusal, observed.refusals)
+    deployment = observed.deployment
+    failure = deployment.conditions.get("ReplicaFailure") if deployment else None
+    if deployment and failure and failure.status == "True":
+        where = f"Deployment {deployment.meta.name}"
+        yield problems.of_refusal(Refusal(where, failure.message, failure.since))
+
+
+def _refused(observed: Observed, model: WarmModel) -> Iterator[Problem]:
+    """Only while nothing of it exists: what runs already is judged by the API server alone."""
+    message = None if observed.daemon_set else refusal(model, observed.pod_security)
+    if message is not None:
+        yield Problem(reasons.POD_SECURITY_REFUSED, message, Area.SPEC)
+
+
+def _unknown_arguments(model: WarmModel) -> Iterator[Problem]:
+    for unknown in facts_of(model.spec).unknown:
+        message = f"spec.engine.args: {unknown.argument}: {unknown.remedy}"
+        yield Problem(reasons.UNKNOWN_ARGUMENT, message, Area.ENGINE)
+
+
+def _missing_images(observed: Observed) -> Iterator[Problem]:
+    """Ahead of the kubelet, which finds out only when it has pulled everything before it."""
+    for answer in observed.resolutions.values():
+        if isinstance(answer, NotFound):
+            message = f"{answer.message} — {reasons.IMAGE_NOT_FOUND.remedy}"
+            yield Problem(reasons.IMAGE_NOT_FOUND, message, Area.IMAGES)

@@ -1,0 +1,219 @@
+"""The operator process: puts the parts together and runs them until a signal or a loss."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import sys
+from contextlib import AsyncExitStack
+from typing import Any
+
+import aiohttp
+import kopf
+from kubernetes.aio.client import Configuration
+from prometheus_client import CollectorRegistry
+
+from warmpod.controller import events, health, logs
+from warmpod.controller.apply import Applier
+from warmpod.controller.cache import Cache
+from warmpod.controller.health import Health
+from warmpod.controller.kinds import LEASE, WARM_MODEL, Kind
+from warmpod.controller.kube import ApiError, Kube, Object, Unreachable, load_configuration
+from warmpod.controller.lease import Lease, LeaseLost
+from warmpod.controller.metrics import Metrics
+from warmpod.controller.observe import Observer
+from warmpod.controller.reconcile import Reconciler
+from warmpod.controller.recorder import Recorder
+from warmpod.controller.registry import Resolver
+from warmpod.controller.settings import InvalidSettings, OperatorSettings, from_environment
+from warmpod.controller.sweep import Sweeper
+from warmpod.controller.views import Key
+from warmpod.controller.workqueue import WorkQueue, run_worker
+from warmpod.resources.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+WORKERS = 8
+#: Seconds between looks for the CRD, before it is installed.
+CRD_PERIOD = 5.0
+
+
+class Operator:
+    """All parts, wired; they live in one event loop."""
+
+    def __init__(
+        self, settings: OperatorSettings, kube: Kube, session: aiohttp.ClientSession
+    ) -> None:
+        self.settings = settings
+        self.kube = kube
+        self.counters = CollectorRegistry()
+        self.cache = Cache()
+        self.metrics = Metrics(self.counters, self.cache)
+        self.queue: WorkQueue[Key] = WorkQueue(asyncio.get_running_loop().call_later)
+        self.metrics.queue_depth.set_function(lambda: len(self.queue))
+        self.resolver = Resolver(session, self.queue.add)
+        self.sweeper = Sweeper(kube, self.cache, settings.watch_namespaces, self.queue.add)
+        self.lease = Lease(kube, settings.namespace, settings.identity)
+        self.health = Health(heartbeat_watched=settings.heartbeat_watched)
+        self.health.renewed_at = lambda: self.lease.renewed_at
+        self.reconciler = Reconciler(
+            kube,
+            self.cache,
+            Observer(kube, self.cache, self.resolver, Settings(settings.operator_image)),
+            Applier(kube, self.cache, self.metrics),
+            Recorder(kube, self.metrics, settings.identity),
+            self.metrics,
+        )
+
+    def receive(self, kind: Kind, change: str | None, obj: Object) -> None:
+        """One watch event."""
+        self.metrics.event_seen()
+        if kind is LEASE:
+            if obj["metadata"].get("namespace") == self.settings.namespace:
+                self.health.heartbeat()
+            return
+        if change is None:
+            self.sweeper.relisted(kind)
+        take = self.cache.remove if change == "DELETED" else self.cache.upsert
+        key = take(kind, obj)
+        if key is not None:
+            self.queue.add(key)
+
+    def finished(self, key: Key, seconds: float, error: BaseException | None) -> None:
+        self.metrics.reconciled(seconds, error)
+        if self.cache.model(key) is None:
+            self.queue.forget(key)
+
+    async def wait_for_crd(self) -> None:
+        """kopf reads what the API server offers once, at its start."""
+        path = f"/apis/{WARM_MODEL.group}/{WARM_MODEL.version}"
+        while True:
+            try:
+                await self.kube.request("GET", path)
+                return
+            except (ApiError, Unreachable) as error:
+                logger.warning("waiting for the CRD of WarmModel: %s", error)
+            await asyncio.sleep(CRD_PERIOD)
+
+
+async def run(settings: OperatorSettings) -> None:
+    """Runs until SIGTERM or SIGINT. Raises what kopf cannot recover from."""
+    configuration = await load_configuration()
+    async with AsyncExitStack() as stack:
+        kube = Kube(configuration)
+        stack.push_async_callback(kube.close)
+        session = await stack.enter_async_context(aiohttp.ClientSession(trust_env=True))
+        operator = Operator(settings, kube, session)
+        stack.push_async_callback(operator.resolver.close)
+        runner = await health.serve(
+            health.application(operator.health, operator.counters), settings.port
+        )
+        stack.push_async_callback(runner.cleanup)
+        await operator.wait_for_crd()
+        await operator.lease.acquire()
+        stack.push_async_callback(operator.lease.release)
+        operator.health.lease_held_at = operator.health.clock()
+        background = _Background()
+        stack.push_async_callback(background.stop)
+        background.start(operator.lease.keep())
+        await operator.sweeper.initially()
+        operator.health.listed = True
+        background.start(operator.sweeper.periodically())
+        for _ in range(WORKERS):
+            background.start(run_worker(operator.queue, operator.reconciler, operator.finished))
+        await _listen(operator, configuration)
+
+
+async def _listen(operator: Operator, configuration: Configuration) -> None:
+    async def login() -> dict[str, Any]:
+        return await _credentials(configuration)
+
+    if not operator.settings.heartbeat_watched:
+        logger.warning(
+            "namespace %s is not among WARMPOD_WATCH_NAMESPACES, so /healthz cannot prove that "
+            "watch events arrive",
+            operator.settings.namespace,
+        )
+    await kopf.operator(
+        registry=events.registry(operator.receive, login),
+        settings=events.settings(),
+        clusterwide=not operator.settings.watch_namespaces,
+        namespaces=operator.settings.watch_namespaces,
+    )
+
+
+async def _credentials(configuration: Configuration) -> dict[str, Any]:
+    """The same credentials as our own client's; the token is read anew from its file."""
+    scheme, _, token = "", "", ""
+    bearer = (await configuration.auth_settings()).get("BearerToken")
+    if bearer and bearer["value"]:
+        scheme, _, token = bearer["value"].partition(" ")
+    return {
+        "server": configuration.host,
+        "ca_path": configuration.ssl_ca_cert,
+        "insecure": not configuration.verify_ssl,
+        "certificate_path": configuration.cert_file,
+        "private_key_path": configuration.key_file,
+        "scheme": scheme.capitalize() or None,
+        "token": token.strip() or None,
+    }
+
+
+class _Background:
+    """Tasks without which the process must not go on."""
+
+    def __init__(self) -> None:
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self, work: Any) -> None:
+        task: asyncio.Task[None] = asyncio.create_task(work)
+        task.add_done_callback(_end_of_process)
+        self._tasks.append(task)
+
+    async def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+def _end_of_process(task: asyncio.Task[None]) -> None:
+    """At once and without any cleaning up: a successor may hold the Lease already, and whatever
+    this process would still write would be written by two."""
+    if task.cancelled():
+        return
+    error = task.exception()
+    if isinstance(error, LeaseLost):
+        logger.critical("%s; ending the process", error)
+    else:
+        logger.critical("a part of the operator ended; ending the process", exc_info=error)
+    logging.shutdown()
+    os._exit(1)
+
+
+async def _until_signal(settings: OperatorSettings) -> None:
+    """kopf installs its own handlers when it starts; until then a signal just ends everything.
+    Without a handler the first process of a container would not even get it."""
+    task = asyncio.current_task()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, task.cancel if task else sys.exit)
+    await run(settings)
+
+
+def main() -> None:
+    logs.configure()
+    try:
+        settings = from_environment(os.environ, socket.gethostname())
+    except InvalidSettings as error:
+        sys.exit(str(error))
+    try:
+        asyncio.run(_until_signal(settings))
+    except asyncio.CancelledError:
+        logger.info("ended by a signal")
+
+
+if __name__ == "__main__":
+    main()

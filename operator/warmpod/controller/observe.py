@@ -1,0 +1,201 @@
+"""Gathers what a plan is made from: the cache, and the little that no watch tells."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+from warmpod.api import InvalidSpec, WarmModel
+from warmpod.controller.cache import Cache
+from warmpod.controller.kinds import (
+    CONTROLLER_REVISION,
+    DAEMON_SET,
+    DEPLOYMENT,
+    EVENT,
+    NAMESPACE,
+    POD,
+    Kind,
+)
+from warmpod.controller.kube import ApiError, Kube, Object
+from warmpod.controller.observed import Failure, Observed, Refusal, StoredRevision
+from warmpod.controller.registry import Resolution, Resolver
+from warmpod.controller.views import (
+    Key,
+    ModelView,
+    PodView,
+    RevisionView,
+    WorkloadView,
+    parse_time,
+)
+from warmpod.resources import names, revision
+from warmpod.resources.revision import InvalidRevision
+from warmpod.resources.security import PodSecurity, level_of
+from warmpod.resources.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+#: Seconds for which a namespace's Pod Security level is believed.
+LEVEL_SECONDS = 10.0
+#: An older refusal may be about a DaemonSet that was corrected since.
+REFUSAL_AGE = timedelta(minutes=10)
+
+
+class Observer:
+    def __init__(
+        self,
+        kube: Kube,
+        cache: Cache,
+        resolver: Resolver,
+        settings: Settings,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._kube = kube
+        self._cache = cache
+        self._resolver = resolver
+        self._settings = settings
+        self._clock = clock
+        self._levels: dict[str, tuple[float, PodSecurity]] = {}
+        self._parsed: dict[Key, tuple[str, int, WarmModel | InvalidSpec]] = {}
+
+    def forget(self, key: Key) -> None:
+        self._parsed.pop(key, None)
+
+    async def observe(self, view: ModelView, failures: tuple[Failure, ...]) -> Observed:
+        key = view.meta.key
+        stored, unreadable = self._revisions(view)
+        pods = [pod for pod in self._cache.owned(POD, key) if isinstance(pod, PodView)]
+        observed = Observed(
+            settings=self._settings,
+            view=view,
+            model=self._parse(view),
+            revisions=stored,
+            unreadable=unreadable,
+            daemon_set=self._workload(DAEMON_SET, view),
+            deployment=self._workload(DEPLOYMENT, view),
+            prefetch_pods=_of(pods, "prefetch"),
+            engine_pods=_of(pods, "engine"),
+            failures=failures,
+        )
+        if isinstance(observed.model, InvalidSpec) or observed.model.deleting:
+            return observed
+        return await self._complete(observed, observed.model)
+
+    async def _complete(self, observed: Observed, model: WarmModel) -> Observed:
+        """With what must be asked for, which is only asked for when it can matter."""
+        found = self._stored(observed, model)
+        level: PodSecurity = "privileged"
+        if found is None or observed.daemon_set is None:
+            level = await self._level(model.namespace)
+        refusals: tuple[Refusal, ...] = ()
+        if observed.prefetch_pods_missing and observed.daemon_set is not None:
+            refusals = await self._refusals(observed.daemon_set)
+        return Observed(
+            **{
+                **vars(observed),
+                "pod_security": level,
+                "resolutions": self._resolutions(model, found),
+                "refusals": refusals,
+            }
+        )
+
+    def _parse(self, view: ModelView) -> WarmModel | InvalidSpec:
+        key, meta = view.meta.key, view.meta
+        known = self._parsed.get(key)
+        if known is not None and known[:2] == (meta.uid, meta.generation) and not meta.deleting:
+            return known[2]
+        parsed: WarmModel | InvalidSpec
+        try:
+            parsed = WarmModel.parse(view.body)
+        except InvalidSpec as invalid:
+            parsed = invalid
+        self._parsed[key] = (meta.uid, meta.generation, parsed)
+        return parsed
+
+    def _workload(self, kind: Kind, view: ModelView) -> WorkloadView | None:
+        """Only one that is ours: one in the way is the applier's business."""
+        for found in self._cache.owned(kind, view.meta.key):
+            if isinstance(found, WorkloadView) and found.meta.owner_uid == view.meta.uid:
+                return found
+        return None
+
+    def _revisions(
+        self, view: ModelView
+    ) -> tuple[tuple[StoredRevision, ...], tuple[RevisionView, ...]]:
+        stored, unreadable = [], []
+        for found in self._cache.owned(CONTROLLER_REVISION, view.meta.key):
+            if not isinstance(found, RevisionView) or found.meta.owner_uid != view.meta.uid:
+                continue
+            if found.meta.deleting:
+                continue
+            try:
+                stored.append(StoredRevision(found, revision.parse(found.body())))
+            except InvalidRevision as error:
+                logger.warning("%s", error)
+                unreadable.append(found)
+        return tuple(stored), tuple(unreadable)
+
+    def _stored(self, observed: Observed, model: WarmModel) -> StoredRevision | None:
+        target = revision.compute_hash(model.spec)
+        return next((s for s in observed.revisions if s.revision.hash == target), None)
+
+    def _resolutions(
+        self, model: WarmModel, stored: StoredRevision | None
+    ) -> dict[str, Resolution | None]:
+        """Asked before a revision is rendered, and after it only about what had no answer."""
+        wanted = {
+            model.spec.engine.image: stored.revision.digests.engine if stored else None,
+            model.spec.model.image: stored.revision.digests.model if stored else None,
+        }
+        key = (model.namespace, model.name)
+        return {
+            image: self._resolver.lookup(image, key)
+            for image, digest in wanted.items()
+            if digest is None
+        }
+
+    async def _level(self, namespace: str) -> PodSecurity:
+        known = self._levels.get(namespace)
+        if known is not None and self._clock() < known[0]:
+            return known[1]
+        level = await self._ask_level(namespace)
+        self._levels[namespace] = (self._clock() + LEVEL_SECONDS, level)
+        return level
+
+    async def _ask_level(self, namespace: str) -> PodSecurity:
+        try:
+            found = await self._kube.get(NAMESPACE, None, namespace)
+        except ApiError as error:
+            if error.status != 403:
+                raise
+            # With rights in single namespaces only, the API server's own refusal has to do.
+            return "privileged"
+        labels = found["metadata"].get("labels") or {} if found else {}
+        return level_of(labels)
+
+    async def _refusals(self, workload: WorkloadView) -> tuple[Refusal, ...]:
+        """A DaemonSet's status does not tell why pods are missing; its events do."""
+        meta = workload.meta
+        fields = f"involvedObject.uid={meta.uid},reason=FailedCreate"
+        newest: Object | None = None
+        async for page, _ in self._kube.list_pages(EVENT, meta.namespace, fields=fields):
+            for event in page:
+                if newest is None or _time_of(event) > _time_of(newest):
+                    newest = event
+        if newest is None or datetime.now(UTC) - _time_of(newest) > REFUSAL_AGE:
+            return ()
+        workload_name = f"DaemonSet {meta.name}"
+        since = parse_time(newest.get("firstTimestamp"))
+        return (Refusal(workload_name, newest.get("message") or "", since),)
+
+
+def _time_of(event: Object) -> datetime:
+    series = (event.get("series") or {}).get("lastObservedTime")
+    text = series or event.get("lastTimestamp") or event.get("eventTime")
+    return parse_time(text) or datetime.fromtimestamp(0, UTC)
+
+
+def _of(pods: list[PodView], component: names.Component) -> tuple[PodView, ...]:
+    return tuple(p for p in pods if p.meta.labels.get(names.COMPONENT_LABEL) == component)

@@ -1,0 +1,237 @@
+"""What to do about a WarmModel: a pure function of what was observed and the time.
+
+Everything that decides stands here and in what this module calls; reading and writing stand
+elsewhere. The plan is made anew from scratch each time, so it does not matter which event led to
+it, nor what was done before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from warmpod import reasons
+from warmpod.api import InvalidSpec, WarmModel
+from warmpod.controller import conditions, status
+from warmpod.controller.facts import Facts, gather
+from warmpod.controller.kinds import CONTROLLER_REVISION, Kind
+from warmpod.controller.observed import Observed, StoredRevision
+from warmpod.controller.registry import Resolution, Resolved, Unresolved
+from warmpod.controller.transitions import Transition
+from warmpod.controller.views import Meta, PodView
+from warmpod.resources import daemonset, deployment, disruption_budget, rbac, revision, service
+from warmpod.resources.names import REVISION_LABEL
+from warmpod.resources.revision import Digests, Revision
+
+Object = dict[str, Any]
+
+#: Old revisions that are kept to go back to.
+KEPT_REVISIONS = 5
+#: Seconds until an outside fact that nobody tells us about is looked at again (a foreign object in
+#: the way, the namespace's Pod Security level, an image that is not there yet).
+RECHECK = 15.0
+#: Seconds until missing pods are asked after: their controller may just be about to create them.
+MISSING = 3.0
+
+
+@dataclass(frozen=True)
+class Deletion:
+    kind: Kind
+    meta: Meta
+
+
+@dataclass(frozen=True)
+class Plan:
+    apply: tuple[Object, ...]
+    """In this order; the first that fails does not keep the others from being tried."""
+    delete: tuple[Deletion, ...]
+    status: Object | None
+    """None: the WarmModel is being deleted, and nobody reads it any more."""
+    events: tuple[Transition, ...]
+    """About what is applied; those about the status are made when it is written."""
+    requeue_after: float | None
+
+
+def make(observed: Observed, now: datetime) -> Plan:
+    if observed.view.meta.deleting:
+        # Its children have an ownerReference; the garbage collector does the rest.
+        return Plan((), (), None, (), None)
+    if isinstance(observed.model, InvalidSpec):
+        return _plan_invalid(observed, observed.model, now)
+    return _plan(observed, observed.model, now)
+
+
+def _plan_invalid(observed: Observed, invalid: InvalidSpec, now: datetime) -> Plan:
+    previous = observed.view.body.get("status") or {}
+    generation = observed.view.meta.generation
+    found = conditions.of_invalid(invalid)
+    merged = conditions.merge(found, previous.get("conditions") or [], generation, now)
+    new = status.build_invalid(previous, observed.view.meta.name, generation, merged)
+    return Plan((), (), new, (), None)
+
+
+def _plan(observed: Observed, model: WarmModel, now: datetime) -> Plan:
+    target = revision.compute_hash(model.spec)
+    stored = _stored(observed, target)
+    facts = gather(observed, model, target, now)
+    events: tuple[Transition, ...] = ()
+    apply = list(_base(model))
+    if stored is not None:
+        apply += _workloads(observed, model, stored, facts)
+    elif not _blocked(facts):
+        rendered = _render(observed, model)
+        if rendered is not None:
+            apply.append(revision.build(model, rendered))
+            events = tuple(_revision_events(observed, rendered, facts))
+    previous = observed.view.body.get("status") or {}
+    new = _status(observed, model, facts, stored, previous)
+    return Plan(
+        apply=tuple(apply),
+        delete=tuple(_stale(observed, target)),
+        status=new,
+        events=events,
+        requeue_after=_look_again(observed, facts),
+    )
+
+
+def _stored(observed: Observed, target: str) -> Revision | None:
+    return next((s.revision for s in observed.revisions if s.revision.hash == target), None)
+
+
+def _base(model: WarmModel) -> Iterator[Object]:
+    account = rbac.service_account(model)
+    if account is not None:
+        yield account
+    yield rbac.role(model)
+    yield rbac.role_binding(model)
+    yield service.build(model)
+    yield disruption_budget.build(model)
+
+
+def _blocked(facts: Facts) -> bool:
+    """No template is fixed for a namespace that would refuse the pods."""
+    return any(p.reason == reasons.POD_SECURITY_REFUSED for p in facts.problems)
+
+
+def _render(observed: Observed, model: WarmModel) -> Revision | None:
+    """The templates, once it is known what the tags stand for; None while that is asked."""
+    engine = observed.resolutions.get(model.spec.engine.image)
+    weights = observed.resolutions.get(model.spec.model.image)
+    if engine is None or weights is None:
+        return None
+    number = 1 + max((s.revision.number for s in observed.revisions), default=0)
+    digests = Digests(engine=_digest(engine), model=_digest(weights))
+    return revision.render(model, digests, observed.pod_security, observed.settings, number)
+
+
+def _digest(answer: Resolution) -> str | None:
+    return answer.digest if isinstance(answer, Resolved) else None
+
+
+def _workloads(
+    observed: Observed, model: WarmModel, stored: Revision, facts: Facts
+) -> Iterator[Object]:
+    yield daemonset.build(model, stored)
+    template = _engine_revision(observed, stored, facts)
+    if template is not None:
+        replicas = model.spec.replicas + model.spec.standby.replicas
+        yield deployment.build(model, template, replicas)
+
+
+def _engine_revision(observed: Observed, stored: Revision, facts: Facts) -> Revision | None:
+    """Which revision the Deployment has: no engine starts on weights that nobody has verified.
+
+    Until one node has verified those of the new revision, the previous one stays and goes on being
+    scaled. With no node eligible there is nobody to verify, and the scheduler must be heard (a
+    cluster autoscaler listens to it). Once started, a revision is not taken back.
+    """
+    live = observed.deployment.revision if observed.deployment else ""
+    if live == stored.hash or facts.verified or facts.eligible == 0:
+        return stored
+    return _stored(observed, live)
+
+
+def _stale(observed: Observed, target: str) -> Iterator[Deletion]:
+    for view in observed.unreadable:
+        yield Deletion(CONTROLLER_REVISION, view.meta)
+    alive = {target} | set(_live(observed))
+    newest = sorted(observed.revisions, key=_age, reverse=True)
+    spare = [found for found in newest if found.revision.hash not in alive]
+    for found in spare[KEPT_REVISIONS:]:
+        yield Deletion(CONTROLLER_REVISION, found.view.meta)
+
+
+def _age(found: StoredRevision) -> tuple[int, str]:
+    return (found.revision.number, found.revision.hash)
+
+
+def _live(observed: Observed) -> Iterator[str]:
+    for workload in (observed.daemon_set, observed.deployment):
+        if workload is not None:
+            yield workload.revision
+    yield from _revisions_of(observed.engine_pods)
+    yield from _revisions_of(observed.prefetch_pods)
+
+
+def _revisions_of(pods: Iterable[PodView]) -> Iterator[str]:
+    for pod in pods:
+        yield pod.meta.labels.get(REVISION_LABEL, "")
+
+
+def _revision_events(observed: Observed, rendered: Revision, facts: Facts) -> Iterator[Transition]:
+    yield Transition(
+        "Normal",
+        reasons.REVISION_CREATED,
+        f"revision {rendered.hash}: engine {rendered.digests.engine or 'by tag'}, "
+        f"model {rendered.digests.model or 'by tag'}",
+    )
+    for answer in observed.resolutions.values():
+        if isinstance(answer, Unresolved):
+            message = f"{answer.message}; the tag is used as written"
+            yield Transition("Normal", reasons.DIGEST_UNRESOLVED, message)
+    for problem in facts.problems:
+        if problem.reason == reasons.UNKNOWN_ARGUMENT:
+            yield Transition("Warning", problem.reason, problem.message)
+
+
+def _status(
+    observed: Observed,
+    model: WarmModel,
+    facts: Facts,
+    stored: Revision | None,
+    previous: Object,
+) -> Object:
+    found = conditions.of(facts)
+    generation = observed.view.meta.generation
+    merged = conditions.merge(found, previous.get("conditions") or [], generation, facts.now)
+    digest = stored.digests.model if stored else None
+    return status.build(facts, model.name, generation, digest, merged)
+
+
+def _look_again(observed: Observed, facts: Facts) -> float | None:
+    """When something changes of which no watch event tells."""
+    times = [RECHECK] if any(p.reason in _UNWATCHED for p in facts.problems) else []
+    if observed.prefetch_pods_missing and not times:
+        times.append(MISSING)
+    for problem in facts.problems:
+        due = problem.due()
+        if due is not None and due > facts.now:
+            times.append((due - facts.now).total_seconds())
+    return min(times, default=None)
+
+
+_UNWATCHED = frozenset(
+    {
+        reasons.NAME_CONFLICT,
+        reasons.CHILD_REJECTED,
+        reasons.WAITING_FOR_DELETION,
+        reasons.POD_SECURITY_REFUSED,
+        reasons.POD_CREATION_FAILED,
+        reasons.IMAGE_NOT_FOUND,
+        # Sticky for a while after the last crash, which ends without an event.
+        reasons.ENGINE_CRASH_LOOPING,
+        reasons.CONTAINER_CRASH_LOOPING,
+    }
+)

@@ -1,0 +1,313 @@
+"""What is wrong, as facts about pods: each function looks at one thing and names it.
+
+A message names the object, what was found there and the remedy. It is free of counters and of the
+kubelet's changing words (`back-off 20s restarting …`), because each new wording would be a status
+write and an event.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import Enum
+
+from warmpod import reasons
+from warmpod.controller.observed import Failure, Refusal
+from warmpod.controller.views import ContainerView, PodView, Terminated
+from warmpod.reasons import Reason
+from warmpod.resources.names import RESIDENT_CONDITION, WARM_CONDITION
+
+#: A container that ended with an error this short a time ago is crash looping, even while its next
+#: life is still running: the condition would flap with each restart.
+RECENT_CRASH = timedelta(minutes=10)
+#: Characters of a runtime's or an engine's own words in a message.
+QUOTE = 500
+
+_IMAGE_WAITS = {
+    "ErrImagePull",
+    "ImagePullBackOff",
+    "ErrImageNeverPull",
+    "RegistryUnavailable",
+    "SignatureValidationFailed",
+    "InvalidImageName",
+}
+_CONFIG_WAITS = {"CreateContainerConfigError"}
+_START_WAITS = {
+    "CreateContainerError",
+    "RunContainerError",
+    "PostStartHookError",
+    "PreStartHookError",
+}
+_START_ENDS = {"StartError", "ContainerCannotRun"}
+_NO_PLATFORM = re.compile(r"no match for platform|exec format error", re.I)
+_NO_ACCESS = re.compile(r"unauthorized|authentication required|denied|forbidden|\b40[13]\b", re.I)
+_NO_IMAGE = re.compile(r"not found|manifest unknown|name unknown|does not exist|\b404\b", re.I)
+
+#: Reasons of pod conditions that tell of progress, not of trouble.
+ENGINE_PROGRESS = (
+    reasons.SIDECAR_STARTING,
+    reasons.ENGINE_STARTING,
+    reasons.WARMING_UP,
+    reasons.STOPPING,
+)
+WEIGHTS_PROGRESS = (reasons.VERIFYING, reasons.LOADING)
+
+
+class Area(Enum):
+    """What a problem stands in the way of."""
+
+    SPEC = "spec"
+    IMAGES = "images"
+    WEIGHTS = "weights"
+    ENGINE = "engine"
+
+
+@dataclass(frozen=True)
+class Problem:
+    reason: str
+    message: str
+    area: Area
+    node: str = ""
+    since: datetime | None = None
+
+    @property
+    def patience(self) -> timedelta | None:
+        return _PATIENCE.get(self.reason, timedelta(0))
+
+    def needs_person(self, now: datetime) -> bool:
+        """Whether it will not go away by itself."""
+        due = self.due()
+        return due is not None and now >= due
+
+    def due(self) -> datetime | None:
+        """When it starts to need a person; None for never."""
+        patience = self.patience
+        if patience is None:
+            return None
+        return (self.since or datetime.min.replace(tzinfo=UTC)) + patience
+
+    @property
+    def rank(self) -> tuple[int, str, str]:
+        """Worst first; what is not listed lies between a broken start and slow progress."""
+        return (_SEVERITY.get(self.reason, _UNLISTED), self.reason, self.message)
+
+
+_ORDER = (
+    reasons.INVALID_SPEC,
+    reasons.NAME_CONFLICT,
+    reasons.CHILD_REJECTED,
+    reasons.POD_SECURITY_REFUSED,
+    reasons.POD_CREATION_FAILED,
+    reasons.WAITING_FOR_DELETION,
+    reasons.INVALID_IMAGE_NAME,
+    reasons.ARCH_MISMATCH,
+    reasons.IMAGE_NOT_FOUND,
+    reasons.IMAGE_PULL_AUTH,
+    reasons.IMAGE_PULL_FAILED,
+    reasons.WEIGHTS_MISSING,
+    reasons.SIZE_MISMATCH,
+    reasons.DIGEST_MISMATCH,
+    reasons.WEIGHTS_NOT_READABLE,
+    reasons.MEMORY_TOO_SMALL,
+    reasons.WEIGHTS_INIT_FAILED,
+    reasons.CONTAINER_CONFIG_ERROR,
+    reasons.CONTAINER_START_FAILED,
+    reasons.UNSCHEDULABLE,
+    # Here stand the engine's own reasons (OutOfMemory, UnsupportedArgument, …): they say more than
+    # that it crashes.
+    None,
+    reasons.ENGINE_CRASH_LOOPING,
+    reasons.CONTAINER_CRASH_LOOPING,
+    reasons.WARMUP_FAILED,
+    reasons.WARMUP_STALLED,
+    reasons.NO_TOKEN_YET,
+    reasons.CANARY_FAILED,
+    reasons.ENGINE_DIED,
+    reasons.POD_FAILED,
+    reasons.RESIDENCY_NOT_MEASURABLE,
+    reasons.NOT_RESIDENT,
+    reasons.UNKNOWN_ARGUMENT,
+)
+_SEVERITY: dict[str, int] = {
+    reason: rank for rank, reason in enumerate(_ORDER) if reason is not None
+}
+_UNLISTED = _ORDER.index(None)
+
+#: How long a problem may go away by itself before it needs a person; None: for ever. What is not
+#: listed needs one at once.
+_PATIENCE: dict[str, timedelta | None] = {
+    reasons.WAITING_FOR_DELETION: timedelta(minutes=5),
+    reasons.POD_CREATION_FAILED: timedelta(minutes=1),
+    reasons.IMAGE_PULL_FAILED: timedelta(minutes=5),
+    reasons.CONTAINER_CONFIG_ERROR: timedelta(minutes=1),
+    # A cluster autoscaler may be on its way with a node.
+    reasons.UNSCHEDULABLE: timedelta(minutes=10),
+    reasons.NO_TOKEN_YET: timedelta(minutes=5),
+    reasons.ENGINE_DIED: None,
+    reasons.CANARY_FAILED: None,
+    reasons.POD_FAILED: None,
+    reasons.RESIDENCY_NOT_MEASURABLE: None,
+    reasons.NOT_RESIDENT: None,
+    reasons.UNKNOWN_ARGUMENT: None,
+}
+
+
+def once_each(found: Iterable[Problem]) -> tuple[Problem, ...]:
+    """One problem a reason and area: what a hundred pods share is said once."""
+    first: dict[tuple[str, Area], Problem] = {}
+    for problem in found:
+        first.setdefault((problem.reason, problem.area), problem)
+    return tuple(first.values())
+
+
+def of_failures(failures: Iterable[Failure]) -> Iterator[Problem]:
+    for failure in failures:
+        yield Problem(
+            failure.reason,
+            _sentence(failure.object, failure.message, failure.reason),
+            Area.SPEC,
+        )
+
+
+def of_refusal(refusal: Refusal) -> Problem:
+    reason = (
+        reasons.POD_SECURITY_REFUSED
+        if "violates PodSecurity" in refusal.message
+        else reasons.POD_CREATION_FAILED
+    )
+    message = _sentence(refusal.workload, _without_pod(refusal.message), reason)
+    return Problem(reason, message, Area.SPEC, since=refusal.since)
+
+
+def of_prefetch_pod(pod: PodView, now: datetime) -> Iterator[Problem]:
+    yield from _of_pod(pod, Area.IMAGES, now)
+    resident = pod.conditions.get(RESIDENT_CONDITION)
+    if resident and resident.status == "False" and resident.reason not in WEIGHTS_PROGRESS:
+        reason = resident.reason or reasons.NOT_RESIDENT
+        message = _sentence(_place(pod), resident.message, reasons.ALL.get(reason))
+        yield Problem(reason, message, Area.WEIGHTS, pod.node, resident.since)
+
+
+def of_engine_pod(pod: PodView, now: datetime) -> Iterator[Problem]:
+    yield from _of_pod(pod, Area.ENGINE, now)
+    warm = pod.conditions.get(WARM_CONDITION)
+    if warm is None or warm.status == "True" or warm.reason in ("", *ENGINE_PROGRESS):
+        return
+    engine = pod.container("engine")
+    reason = warm.reason
+    restarted = engine is not None and engine.restarts > 0
+    if reason == reasons.ENGINE_GAVE_UP or (reason == reasons.ENGINE_DIED and restarted):
+        reason = reasons.ENGINE_CRASH_LOOPING
+    message = _sentence(_place(pod), warm.message, reasons.ALL.get(reason))
+    yield Problem(reason, message, Area.ENGINE, pod.node, warm.since)
+
+
+def _of_pod(pod: PodView, area: Area, now: datetime) -> Iterator[Problem]:
+    scheduled = pod.conditions.get("PodScheduled")
+    if scheduled and scheduled.status == "False" and scheduled.reason == "Unschedulable":
+        message = _sentence(_place(pod), scheduled.message, reasons.UNSCHEDULABLE)
+        yield Problem(reasons.UNSCHEDULABLE, message, area, since=scheduled.since)
+    if pod.phase == "Failed" and _recent(pod.meta.created, now):
+        words = f"{pod.reason or 'Failed'}: {pod.message}".rstrip(": ")
+        message = _sentence(_place(pod), words, reasons.POD_FAILED)
+        yield Problem(reasons.POD_FAILED, message, area, pod.node, pod.meta.created)
+    for container in pod.containers:
+        found = _of_container(pod, container, now)
+        if found is not None:
+            reason, words = found
+            where = f"{_place(pod)}, container {container.name}"
+            message = _sentence(where, words, reason)
+            yield Problem(reason, message, area, pod.node, pod.meta.created)
+
+
+def _of_container(
+    pod: PodView, container: ContainerView, now: datetime
+) -> tuple[Reason, str] | None:
+    waiting = container.waiting_reason
+    if waiting in _IMAGE_WAITS:
+        words = _without_back_off(container.waiting_message) or container.image
+        return _image_reason(waiting, words), words
+    if waiting in _CONFIG_WAITS:
+        return reasons.CONTAINER_CONFIG_ERROR, container.waiting_message
+    if waiting in _START_WAITS:
+        return _start_reason(container.waiting_message), container.waiting_message
+    return _crash(pod, container, now)
+
+
+def _crash(pod: PodView, container: ContainerView, now: datetime) -> tuple[Reason, str] | None:
+    ended = container.terminated or container.last
+    if ended is None or ended.exit_code == 0 or pod.is_true("Ready"):
+        return None
+    if container.init and container.ready:
+        return None  # an init container that succeeded in the end
+    if container.waiting_reason != "CrashLoopBackOff" and not _recent(ended.finished, now):
+        return None
+    if ended.reason in _START_ENDS:
+        return _start_reason(ended.message), ended.message
+    return _crash_reason(container.name), _last_words(ended)
+
+
+def _crash_reason(container: str) -> Reason:
+    if container == "engine":
+        return reasons.ENGINE_CRASH_LOOPING
+    if container == "weights":
+        return reasons.WEIGHTS_INIT_FAILED
+    return reasons.CONTAINER_CRASH_LOOPING
+
+
+def _last_words(ended: Terminated) -> str:
+    why = ended.reason if ended.reason not in ("", "Error") else "ended"
+    words = f"{why} with exit code {ended.exit_code}"
+    return f"{words}: {ended.message}" if ended.message else words
+
+
+def _image_reason(waiting: str, message: str) -> Reason:
+    if waiting == "InvalidImageName":
+        return reasons.INVALID_IMAGE_NAME
+    return classify_pull(message)
+
+
+def classify_pull(message: str) -> Reason:
+    """By the container runtime's words; there is no code in a container's status to go by."""
+    if _NO_PLATFORM.search(message):
+        return reasons.ARCH_MISMATCH
+    # Before "not found": a registry that hides what one may not see says both.
+    if _NO_ACCESS.search(message):
+        return reasons.IMAGE_PULL_AUTH
+    if _NO_IMAGE.search(message):
+        return reasons.IMAGE_NOT_FOUND
+    return reasons.IMAGE_PULL_FAILED
+
+
+def _start_reason(message: str) -> Reason:
+    if _NO_PLATFORM.search(message):
+        return reasons.ARCH_MISMATCH
+    return reasons.CONTAINER_START_FAILED
+
+
+def _without_back_off(message: str) -> str:
+    """The cause alone: the kubelet's words alternate between the failure and the waiting."""
+    return message.rpartition("ErrImagePull: ")[2]
+
+
+def _without_pod(message: str) -> str:
+    """Without the name of the pod that was to be: it is another one at each try."""
+    return re.sub(r'pods "[^"]*"', "pods", message)
+
+
+def _recent(when: datetime | None, now: datetime) -> bool:
+    return when is not None and now - when < RECENT_CRASH
+
+
+def _place(pod: PodView) -> str:
+    return f"pod {pod.meta.name}" + (f" on node {pod.node}" if pod.node else "")
+
+
+def _sentence(where: str, words: str, reason: Reason | None) -> str:
+    quoted = " ".join(words.split())
+    if len(quoted) > QUOTE:
+        quoted = quoted[: QUOTE - 1] + "…"
+    remedy = f" — {reason.remedy}" if reason is not None else ""
+    return f"{where}: {quoted or 'no message'}{remedy}"

@@ -1,0 +1,120 @@
+"""Brings one WarmModel to what its spec asks for: observe, plan, apply, report."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from warmpod.controller import plan as planning
+from warmpod.controller.apply import Applier, NamespaceTerminating
+from warmpod.controller.cache import Cache
+from warmpod.controller.kinds import WARM_MODEL
+from warmpod.controller.kube import ApiError, Kube, Object
+from warmpod.controller.metrics import Metrics
+from warmpod.controller.observe import Observer
+from warmpod.controller.observed import Failure
+from warmpod.controller.plan import Plan
+from warmpod.controller.recorder import Recorder
+from warmpod.controller.transitions import Transition, transitions
+from warmpod.controller.views import Key, ModelView
+from warmpod.controller.workqueue import RetryLater
+
+logger = logging.getLogger(__name__)
+
+#: Rounds of plan and apply in one reconcile. Two are needed for a new revision (store it, then use
+#: it) and one more to see that nothing is left; what is not settled then is taken up again.
+ROUNDS = 4
+#: Seconds until an unsettled WarmModel is taken up again.
+UNSETTLED_SECONDS = 1.0
+
+
+class Reconciler:
+    def __init__(
+        self,
+        kube: Kube,
+        cache: Cache,
+        observer: Observer,
+        applier: Applier,
+        recorder: Recorder,
+        metrics: Metrics,
+        *,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._kube = kube
+        self._cache = cache
+        self._observer = observer
+        self._applier = applier
+        self._recorder = recorder
+        self._metrics = metrics
+        self._now = now
+
+    async def __call__(self, key: Key) -> float | None:
+        """Returns the seconds after which to look again, or None."""
+        view = self._cache.model(key)
+        if view is None:
+            self._observer.forget(key)
+            self._applier.forget(key)
+            return None
+        try:
+            return await self._reconcile(view)
+        except NamespaceTerminating:
+            logger.info("%s/%s: the namespace is being deleted", *key)
+            return None
+
+    async def _reconcile(self, view: ModelView) -> float | None:
+        plan, events, settled = await self._settle(view)
+        if plan.status is not None:
+            events += await self._report(view, plan.status)
+        for event in events:
+            await self._recorder.record(view.meta, event)
+        return plan.requeue_after if settled else UNSETTLED_SECONDS
+
+    async def _settle(self, view: ModelView) -> tuple[Plan, list[Transition], bool]:
+        failures: tuple[Failure, ...] = ()
+        events: list[Transition] = []
+        for _ in range(ROUNDS):
+            observed = await self._observer.observe(view, failures)
+            plan = planning.make(observed, self._now())
+            outcome = await self._applier.apply(view.meta.key, view.meta.uid, plan.apply)
+            for deletion in plan.delete:
+                await self._delete(deletion)
+            events += plan.events
+            settled = not outcome.wrote and outcome.failures == failures
+            failures = outcome.failures
+            if settled:
+                break
+        return plan, events, settled
+
+    async def _delete(self, deletion: planning.Deletion) -> None:
+        meta = deletion.meta
+        self._metrics.writes.labels(deletion.kind.kind).inc()
+        await self._kube.delete(deletion.kind, meta.namespace, meta.name, uid=meta.uid)
+        self._cache.drop(deletion.kind, meta)
+
+    async def _report(self, view: ModelView, status: Object) -> list[Transition]:
+        """Writes the status if it changed; returns what is worth an event."""
+        previous = view.body.get("status") or {}
+        if status == previous:
+            return []
+        body = {
+            "apiVersion": WARM_MODEL.api_version,
+            "kind": WARM_MODEL.kind,
+            "metadata": {
+                "namespace": view.meta.namespace,
+                "name": view.meta.name,
+                "uid": view.meta.uid,
+            },
+            "status": status,
+        }
+        self._metrics.writes.labels(WARM_MODEL.kind).inc()
+        try:
+            answer = await self._kube.apply(body, subresource="status")
+        except ApiError as error:
+            if error.status in (404, 409):
+                return []  # gone, or replaced by another of the same name: an event tells us
+            if error.retry_after is not None:
+                raise RetryLater(error.retry_after, str(error)) from error
+            raise
+        self._cache.upsert(WARM_MODEL, answer)
+        return list(transitions(previous, status))

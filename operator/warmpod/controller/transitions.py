@@ -1,0 +1,67 @@
+"""Which changes of the status are worth an event: those that a person would want to have been told.
+
+A condition that turned true, or a new reason why one is not. Not every step of progress: that can
+be read from the conditions at any time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from warmpod import reasons
+from warmpod.controller import conditions
+from warmpod.reasons import Reason
+
+
+@dataclass(frozen=True)
+class Transition:
+    type: Literal["Normal", "Warning"]
+    reason: str
+    message: str
+
+
+_TOLD = (
+    conditions.READY,
+    conditions.PREFETCHED,
+    conditions.WEIGHTS_RESIDENT,
+    conditions.WARM,
+)
+#: Reasons of a condition that is not true (yet) while all goes well.
+_PROGRESS: frozenset[Reason] = frozenset(
+    {
+        reasons.RESOLVING_IMAGES,
+        reasons.CREATING,
+        reasons.PREFETCHING,
+        reasons.VERIFYING,
+        reasons.LOADING,
+        reasons.WAITING_FOR_WEIGHTS,
+        reasons.WAITING_FOR_PODS,
+        reasons.WAITING_FOR_WARM_PODS,
+        reasons.WAITING_FOR_DELETION,
+        reasons.SIDECAR_STARTING,
+        reasons.ENGINE_STARTING,
+        reasons.WARMING_UP,
+        reasons.STOPPING,
+    }
+)
+
+
+def transitions(previous: dict[str, Any], new: dict[str, Any]) -> tuple[Transition, ...]:
+    """Sorted as the conditions are, and each reason once however many conditions share it."""
+    found = {t.reason: t for t in reversed(list(_each(previous, new)))}
+    return tuple(reversed(found.values()))
+
+
+def _each(previous: dict[str, Any], new: dict[str, Any]) -> Iterator[Transition]:
+    before = {c.get("type"): c for c in previous.get("conditions") or []}
+    for condition in new["conditions"]:
+        old = before.get(condition["type"], {})
+        same = (old.get("status"), old.get("reason")) == (condition["status"], condition["reason"])
+        if condition["type"] not in _TOLD or same:
+            continue
+        if condition["status"] == "True":
+            yield Transition("Normal", condition["reason"], condition["message"])
+        elif condition["reason"] not in _PROGRESS:
+            yield Transition("Warning", condition["reason"], condition["message"])

@@ -1,0 +1,275 @@
+"""What the operator keeps of each object: the fields it decides on and nothing else.
+
+Whole objects of a big cluster would not fit into the operator's memory, and most of them (managed
+fields, pod specs, templates) is never read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from warmpod.controller.kinds import (
+    CONTROLLER_REVISION,
+    DAEMON_SET,
+    DEPLOYMENT,
+    POD,
+    WARM_MODEL,
+    Kind,
+)
+from warmpod.resources.names import MODEL_LABEL, REVISION_LABEL
+
+Object = dict[str, Any]
+#: Namespace and name of a WarmModel.
+Key = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Meta:
+    namespace: str
+    name: str
+    uid: str
+    resource_version: int
+    generation: int
+    labels: Mapping[str, str]
+    deleting: bool
+    created: datetime | None
+    owner_uid: str
+    """uid of the controlling owner; empty for none."""
+
+    @property
+    def key(self) -> Key:
+        return (self.namespace, self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionView:
+    status: str
+    reason: str
+    message: str
+    since: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Terminated:
+    exit_code: int
+    reason: str
+    message: str
+    finished: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerView:
+    name: str
+    init: bool
+    image: str
+    ready: bool
+    restarts: int
+    running_since: datetime | None
+    waiting_reason: str
+    waiting_message: str
+    terminated: Terminated | None
+    last: Terminated | None
+    """How its previous life ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodView:
+    meta: Meta
+    node: str
+    phase: str
+    reason: str
+    message: str
+    conditions: Mapping[str, ConditionView]
+    containers: tuple[ContainerView, ...]
+
+    def is_true(self, condition: str) -> bool:
+        found = self.conditions.get(condition)
+        return found is not None and found.status == "True"
+
+    def container(self, name: str) -> ContainerView | None:
+        return next((c for c in self.containers if c.name == name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadView:
+    """A Deployment or a DaemonSet."""
+
+    meta: Meta
+    observed_generation: int
+    desired: int
+    """Pods that its controller wants: spec.replicas, or the number of eligible nodes."""
+    revision: str
+    """Our revision label in its pod template."""
+    conditions: Mapping[str, ConditionView]
+
+    @property
+    def observed(self) -> bool:
+        """Whether its controller has acted on the newest spec."""
+        return self.observed_generation >= self.meta.generation
+
+
+@dataclass(frozen=True, slots=True)
+class RevisionView:
+    """A ControllerRevision; its body as JSON text, which takes far less memory than dicts."""
+
+    meta: Meta
+    text: str
+
+    def body(self) -> Object:
+        decoded: Object = json.loads(self.text)
+        return decoded
+
+
+@dataclass(frozen=True, slots=True)
+class ChildView:
+    """A small child whose fields are compared directly, since it has no `generation`."""
+
+    meta: Meta
+    body: Object
+
+
+@dataclass(frozen=True, slots=True)
+class ModelView:
+    """A WarmModel without managed fields."""
+
+    meta: Meta
+    body: Object
+
+
+View = ModelView | PodView | WorkloadView | RevisionView | ChildView
+
+
+def project(kind: Kind, obj: Object) -> View:
+    """The view of an object as the API server sent it."""
+    meta = meta_of(obj)
+    if kind is POD:
+        return _pod(meta, obj)
+    if kind in (DAEMON_SET, DEPLOYMENT):
+        return _workload(kind, meta, obj)
+    if kind is CONTROLLER_REVISION:
+        return RevisionView(meta, json.dumps(_slim(obj)) if _is_ours(obj) else "")
+    if kind is WARM_MODEL:
+        return ModelView(meta, _slim(obj))
+    slim = _slim(obj)
+    slim.pop("status", None)
+    return ChildView(meta, slim)
+
+
+def owner_key(kind: Kind, meta: Meta) -> Key | None:
+    """The WarmModel that an object belongs to, by its label."""
+    if kind is WARM_MODEL:
+        return meta.key
+    model = meta.labels.get(MODEL_LABEL)
+    return (meta.namespace, model) if model else None
+
+
+def meta_of(obj: Object) -> Meta:
+    meta = obj["metadata"]
+    return Meta(
+        namespace=meta.get("namespace", ""),
+        name=meta["name"],
+        uid=meta.get("uid", ""),
+        resource_version=int(meta.get("resourceVersion") or 0),
+        generation=int(meta.get("generation") or 0),
+        labels=dict(meta.get("labels") or {}),
+        deleting="deletionTimestamp" in meta,
+        created=parse_time(meta.get("creationTimestamp")),
+        owner_uid=next(
+            (o["uid"] for o in meta.get("ownerReferences") or [] if o.get("controller")), ""
+        ),
+    )
+
+
+def parse_time(text: str | None) -> datetime | None:
+    """RFC 3339 as Kubernetes writes it, with or without fractions of a second."""
+    return datetime.fromisoformat(text) if text else None
+
+
+def conditions_of(status: Mapping[str, Any]) -> dict[str, ConditionView]:
+    return {
+        condition["type"]: ConditionView(
+            condition.get("status", "Unknown"),
+            condition.get("reason") or "",
+            condition.get("message") or "",
+            parse_time(condition.get("lastTransitionTime")),
+        )
+        for condition in status.get("conditions") or []
+    }
+
+
+def _is_ours(revision: Object) -> bool:
+    """A DaemonSet keeps revisions of its own, with the labels of its pods: never read."""
+    owners = revision["metadata"].get("ownerReferences") or []
+    return not any(owner.get("kind") == DAEMON_SET.kind for owner in owners)
+
+
+def _slim(obj: Object) -> Object:
+    slim = dict(obj)
+    slim["metadata"] = {k: v for k, v in obj["metadata"].items() if k != "managedFields"}
+    return slim
+
+
+def _workload(kind: Kind, meta: Meta, obj: Object) -> WorkloadView:
+    spec, status = obj.get("spec") or {}, obj.get("status") or {}
+    if kind is DEPLOYMENT:
+        desired = spec.get("replicas", 1)
+    else:
+        desired = status.get("desiredNumberScheduled", 0)
+    labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
+    return WorkloadView(
+        meta=meta,
+        observed_generation=int(status.get("observedGeneration") or 0),
+        desired=int(desired),
+        revision=labels.get(REVISION_LABEL, ""),
+        conditions=conditions_of(status),
+    )
+
+
+def _pod(meta: Meta, obj: Object) -> PodView:
+    status = obj.get("status") or {}
+    containers = [
+        _container(container, init=field == "initContainerStatuses")
+        for field in ("initContainerStatuses", "containerStatuses")
+        for container in status.get(field) or []
+    ]
+    return PodView(
+        meta=meta,
+        node=(obj.get("spec") or {}).get("nodeName") or "",
+        phase=status.get("phase") or "",
+        reason=status.get("reason") or "",
+        message=status.get("message") or "",
+        conditions=conditions_of(status),
+        containers=tuple(containers),
+    )
+
+
+def _container(status: Object, *, init: bool) -> ContainerView:
+    state = status.get("state") or {}
+    waiting = state.get("waiting") or {}
+    return ContainerView(
+        name=status["name"],
+        init=init,
+        image=status.get("image") or "",
+        ready=bool(status.get("ready")),
+        restarts=int(status.get("restartCount") or 0),
+        running_since=parse_time((state.get("running") or {}).get("startedAt")),
+        waiting_reason=waiting.get("reason") or "",
+        waiting_message=waiting.get("message") or "",
+        terminated=_terminated(state.get("terminated")),
+        last=_terminated((status.get("lastState") or {}).get("terminated")),
+    )
+
+
+def _terminated(state: Object | None) -> Terminated | None:
+    if not state:
+        return None
+    return Terminated(
+        exit_code=int(state.get("exitCode") or 0),
+        reason=state.get("reason") or "",
+        message=(state.get("message") or "").strip(),
+        finished=parse_time(state.get("finishedAt")),
+    )
