@@ -6,9 +6,10 @@ nothing is coerced.
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
 
@@ -45,6 +46,7 @@ def keyed(*keys: str) -> dict[str, Any]:
 
 
 NAME_PATTERN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
+_QUANTITY_LENGTH = 32
 QUANTITY_PATTERN = r"^([0-9]+(\.[0-9]*)?|\.[0-9]+)(([KMGTPE]i)|[numkMGTPE]|[eE][-+]?[0-9]+)?$"
 
 ImageReference = Annotated[
@@ -52,14 +54,25 @@ ImageReference = Annotated[
 ]
 """The pattern only keeps out spaces and control characters; the registry judges the rest."""
 
+
+def _checked_quantity(value: object) -> object:
+    """One check for both types, so that an error names the field and not a branch of a union."""
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    text = isinstance(value, str) and len(value) <= _QUANTITY_LENGTH
+    if whole or (text and re.fullmatch(QUANTITY_PATTERN, str(value))):
+        return value
+    raise ValueError("not a quantity such as 2, 500m or 17Gi")
+
+
 Quantity = Annotated[
-    int | Annotated[str, Field(max_length=32, pattern=QUANTITY_PATTERN)],
+    int | str,
+    BeforeValidator(_checked_quantity),
     WithJsonSchema(
         {
             "x-kubernetes-int-or-string": True,
             "anyOf": [{"type": "integer"}, {"type": "string"}],
             "pattern": QUANTITY_PATTERN,
-            "maxLength": 32,
+            "maxLength": _QUANTITY_LENGTH,
         }
     ),
 ]

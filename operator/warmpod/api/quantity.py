@@ -41,14 +41,15 @@ def to_bytes(quantity: int | str) -> int:
 
 
 def from_bytes(count: int) -> str:
-    """The canonical quantity of a number of bytes, rounded up to a whole MiB.
+    """The canonical quantity of a positive number of bytes, rounded up to a whole MiB.
 
     Canonical, because the API server writes 1024Mi back as 1Gi, and a builder whose output
     differs from what is stored would look like drift for ever.
     """
     value = -(-count // _MEBIBYTE)
-    for unit in ("Mi", "Gi", "Ti"):
-        if value % 1024 or unit == "Ti":
-            return f"{value}{unit}"
+    units = iter(("Mi", "Gi", "Ti", "Pi", "Ei"))
+    unit = next(units)
+    while value % 1024 == 0:
         value //= 1024
-    raise AssertionError("unreachable")
+        unit = next(units)
+    return f"{value}{unit}"

@@ -102,4 +102,5 @@ def _invalid_spec(error: ValidationError) -> InvalidSpec:
         return InvalidSpec(path, "is missing: set it")
     more = error.error_count() - 1
     rest = f" ({more} more after it)" if more else ""
-    return InvalidSpec(path, f"{first['msg']}: correct the field{rest}")
+    problem = first["msg"].removeprefix("Value error, ")
+    return InvalidSpec(path, f"{problem}: correct the field{rest}")

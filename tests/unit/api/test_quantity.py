@@ -1,0 +1,56 @@
+"""Quantities as Kubernetes reads and writes them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from warmpod.api.quantity import from_bytes, to_bytes
+
+
+@pytest.mark.parametrize(
+    ("quantity", "count"),
+    [
+        ("17Gi", 17 * 1024**3),
+        ("1.5Ki", 1536),
+        ("1k", 1000),
+        ("2M", 2_000_000),
+        ("1500m", 2),
+        ("1e3", 1000),
+        ("1E3", 1000),
+        ("1E", 10**18),
+        (".5Ki", 512),
+        (5, 5),
+        ("0", 0),
+        ("1n", 1),
+    ],
+)
+def test_to_bytes(quantity: str | int, count: int) -> None:
+    assert to_bytes(quantity) == count
+
+
+@pytest.mark.parametrize("quantity", ["", "Gi", "17 Gi", "17GB", "-1", -1, "1e", "1e999", "0x1"])
+def test_what_is_no_quantity(quantity: str | int) -> None:
+    with pytest.raises(ValueError, match="write it like 17Gi"):
+        to_bytes(quantity)
+
+
+@pytest.mark.parametrize(
+    ("count", "quantity"),
+    [
+        (192 * 1024**2, "192Mi"),
+        (1024**3, "1Gi"),
+        (1024**4, "1Ti"),
+        (1024**5, "1Pi"),
+        (1024**3 + 1, "1025Mi"),
+        (1, "1Mi"),
+    ],
+)
+def test_from_bytes_is_canonical(count: int, quantity: str) -> None:
+    assert from_bytes(count) == quantity
+
+
+@given(st.integers(min_value=1, max_value=2**50))
+def test_rounding_up_never_loses_memory(count: int) -> None:
+    assert count <= to_bytes(from_bytes(count)) < count + 1024**2

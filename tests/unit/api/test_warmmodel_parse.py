@@ -1,0 +1,139 @@
+"""Reading never fails in any other way than InvalidSpec."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from warmpod.api import InvalidSpec, WarmModel
+
+GOOD: dict[str, Any] = {
+    "metadata": {"name": "m", "namespace": "n", "uid": "u", "generation": 3},
+    "spec": {"model": {"image": "models/m:1"}, "engine": {"image": "vllm:1"}},
+}
+
+
+def changed(path: str, value: Any) -> dict[str, Any]:
+    obj = copy.deepcopy(GOOD)
+    *parents, last = path.split(".")
+    target = obj
+    for name in parents:
+        target = target.setdefault(name, {})
+    target[last] = value
+    return obj
+
+
+def test_a_minimal_object() -> None:
+    model = WarmModel.parse(GOOD)
+    assert (model.name, model.namespace, model.uid, model.generation) == ("m", "n", "u", 3)
+    assert model.served_name == "m"
+    assert not model.deleting
+    assert model.spec.warmup.prompt_tokens == (16, 128)
+
+
+def test_a_stated_served_name_and_a_deletion() -> None:
+    obj = changed("spec.model.servedName", "org/m")
+    obj["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    model = WarmModel.parse(obj)
+    assert model.served_name == "org/m"
+    assert model.deleting
+
+
+def test_opaque_structures_come_through_as_they_are() -> None:
+    volume = {"name": "v", "csi": {"driver": "d", "volumeAttributes": {"a": "b"}}}
+    obj = changed("spec.pod", {"volumes": [volume], "affinity": {"x": {"y": []}}})
+    pod = WarmModel.parse(obj).spec.pod
+    assert pod.volumes[0].model_dump() == volume
+    assert pod.affinity == {"x": {"y": []}}
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "field", "words"),
+    [
+        ("spec.weights", {"medium": "PodMemory"}, "spec.weights", "size is needed"),
+        ("spec.weights.size", "0", "spec.weights", "more than 0"),
+        ("spec.weights.size", "lots", "spec.weights.size", "17Gi"),
+        ("spec.engine.args", ["a", 3], "spec.engine.args[1]", "string"),
+        ("spec.engine.prot", 3, "spec.engine.prot", "upgrade the operator"),
+        ("spec.replicas", "2", "spec.replicas", "integer"),
+        ("spec.replicas", True, "spec.replicas", "integer"),
+        ("spec.model", {}, "spec.model.image", "set it"),
+        ("spec", None, "spec", "spec.model.image"),
+        ("metadata", None, "metadata", "apply"),
+        ("metadata.uid", None, "metadata.uid", "apply"),
+        ("metadata.name", "9", "metadata.name", "starts with a letter"),
+        ("metadata.name", "m" * 51, "metadata.name", "at most 50"),
+        ("spec.warmup.promptTokens", [], "spec.warmup.promptTokens", "at least 1"),
+    ],
+)
+def test_what_is_wrong_is_named(path: str, value: Any, field: str, words: str) -> None:
+    with pytest.raises(InvalidSpec) as caught:
+        WarmModel.parse(changed(path, value))
+    assert caught.value.path.startswith(field)
+    assert words in caught.value.message
+    assert str(caught.value) == f"{caught.value.path}: {caught.value.message}"
+
+
+def test_further_errors_are_counted() -> None:
+    obj = changed("spec.replicas", -1)
+    obj["spec"]["engine"]["port"] = 0
+    with pytest.raises(InvalidSpec, match="1 more"):
+        WarmModel.parse(obj)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
+    ),
+    max_leaves=10,
+)
+PATHS = st.sampled_from(
+    [
+        "metadata",
+        "metadata.name",
+        "metadata.generation",
+        "metadata.deletionTimestamp",
+        "spec",
+        "spec.model.servedName",
+        "spec.weights",
+        "spec.weights.size",
+        "spec.engine",
+        "spec.engine.args",
+        "spec.engine.env",
+        "spec.engine.resources",
+        "spec.engine.securityContext",
+        "spec.warmup",
+        "spec.pod",
+        "spec.pod.affinity",
+        "spec.pod.volumes",
+        "spec.pod.tolerations",
+        "status",
+    ]
+)
+
+
+@given(PATHS, JSON)
+def test_any_value_anywhere_is_read_or_refused(path: str, value: Any) -> None:
+    with contextlib.suppress(InvalidSpec):
+        assert WarmModel.parse(changed(path, value)).name
+
+
+@given(st.dictionaries(st.text(max_size=8), JSON, max_size=3))
+def test_any_object_is_read_or_refused(obj: dict[str, Any]) -> None:
+    with pytest.raises(InvalidSpec):
+        WarmModel.parse(obj)
+
+
+def test_a_structure_too_deep_to_read_is_refused() -> None:
+    deep: dict[str, Any] = {}
+    for _ in range(100_000):
+        deep = {"a": deep}
+    obj = {**GOOD, "spec": {**GOOD["spec"], "pod": {"affinity": deep}}}
+    with pytest.raises(InvalidSpec, match="JSON"):
+        WarmModel.parse(obj)
