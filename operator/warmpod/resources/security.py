@@ -15,7 +15,6 @@ PodSecurity = Literal["privileged", "baseline", "restricted"]
 
 NON_ROOT_UID = 65532
 ENFORCE_LABEL = "pod-security.kubernetes.io/enforce"
-_SECCOMP = {"seccompProfile": {"type": "RuntimeDefault"}}
 
 
 def level_of(namespace_labels: Mapping[str, str]) -> PodSecurity:
@@ -38,7 +37,7 @@ def refusal(model: WarmModel, level: PodSecurity) -> str | None:
 
 def engine_pod_context(spec: WarmModelSpec, level: PodSecurity) -> dict[str, Any]:
     """Of the engine pod. A user is set only where the namespace demands one other than root."""
-    context: dict[str, Any] = dict(_SECCOMP)
+    context = _seccomp()
     user = spec.pod.security_context or {}
     engine = spec.engine.security_context or {}
     if level == "restricted":
@@ -67,7 +66,7 @@ def helper_context(spec: WarmModelSpec) -> dict[str, Any]:
 
 
 def agent_pod_context() -> dict[str, Any]:
-    return dict(_SECCOMP)
+    return _seccomp()
 
 
 def agent_context(level: PodSecurity) -> dict[str, Any]:
@@ -83,7 +82,7 @@ def agent_context(level: PodSecurity) -> dict[str, Any]:
         "capabilities": {"add": ["FOWNER", "IPC_LOCK"], "drop": ["ALL"]},
         "readOnlyRootFilesystem": True,
         "runAsUser": 0,
-        **_SECCOMP,
+        **_seccomp(),
     }
 
 
@@ -94,5 +93,9 @@ def _restricted(uid: int) -> dict[str, Any]:
         "readOnlyRootFilesystem": True,
         "runAsNonRoot": True,
         "runAsUser": uid,
-        **_SECCOMP,
+        **_seccomp(),
     }
+
+
+def _seccomp() -> dict[str, Any]:
+    return {"seccompProfile": {"type": "RuntimeDefault"}}

@@ -17,6 +17,7 @@ _WEIGHTS = "warmpod-weights"
 _IMAGE = "warmpod-model"
 _NODE = "warmpod-node"
 _MEBIBYTE = 1024**2
+_FILES_OVERHEAD = 32 * _MEBIBYTE
 _FILL_OVERHEAD = 128 * _MEBIBYTE
 _AGENT_OVERHEAD = 192 * _MEBIBYTE
 
@@ -28,7 +29,7 @@ def engine_volumes(rendering: Rendering) -> list[dict[str, Any]]:
         case "NodeMemory":
             return [_host_path(_WEIGHTS, f"{NODE_ROOT}/{rendering.weights_key}")]
         case "PodMemory":
-            memory = {"medium": "Memory", "sizeLimit": _size_as_written(rendering)}
+            memory = {"medium": "Memory", "sizeLimit": pod_memory(rendering)}
             return [
                 {"name": _WEIGHTS, "emptyDir": memory},
                 image_volume(_IMAGE, rendering.model_image),
@@ -69,6 +70,11 @@ def receipt_path(rendering: Rendering) -> str | None:
     return f"{rendering.model_path}/{RECEIPT}"
 
 
+def pod_memory(rendering: Rendering) -> str:
+    """Room for the weights, and for the small files beside them and whole pages."""
+    return from_bytes(_size(rendering) + _FILES_OVERHEAD)
+
+
 def fill_memory(rendering: Rendering) -> str:
     """The pages that the init container writes are charged to it."""
     return from_bytes(_size(rendering) + _FILL_OVERHEAD)
@@ -89,10 +95,6 @@ def agent_resources(rendering: Rendering) -> dict[str, Any]:
 
 def _size(rendering: Rendering) -> int:
     return to_bytes(rendering.model.spec.weights.size or 0)
-
-
-def _size_as_written(rendering: Rendering) -> str:
-    return str(rendering.model.spec.weights.size)
 
 
 def _host_path(name: str, path: str) -> dict[str, Any]:

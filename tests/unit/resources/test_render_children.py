@@ -1,0 +1,166 @@
+"""The other children, and what all of them have in common."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from unit.resources.samples import rendered, warm_model
+from warmpod.resources import (
+    daemonset,
+    deployment,
+    disruption_budget,
+    images,
+    names,
+    rbac,
+    revision,
+    service,
+)
+
+MODEL = warm_model()
+REVISION = rendered(MODEL)
+CHILDREN: list[dict[str, Any]] = [
+    revision.build(MODEL, REVISION),
+    deployment.build(MODEL, REVISION, 2),
+    daemonset.build(MODEL, REVISION),
+    service.build(MODEL),
+    disruption_budget.build(MODEL),
+    rbac.role(MODEL),
+    rbac.role_binding(MODEL),
+    *filter(None, [rbac.service_account(MODEL)]),
+]
+BY_KIND = {child["kind"]: child for child in CHILDREN}
+
+
+@pytest.mark.parametrize("kind", BY_KIND)
+def test_every_child_is_owned_labelled_and_in_the_namespace(kind: str) -> None:
+    metadata = BY_KIND[kind]["metadata"]
+    assert metadata["namespace"] == "models"
+    assert metadata["ownerReferences"] == [
+        {
+            "apiVersion": "warmpod.io/v1alpha1",
+            "kind": "WarmModel",
+            "name": "llama",
+            "uid": "uid-1",
+            "controller": True,
+            "blockOwnerDeletion": True,
+        }
+    ]
+    assert metadata["labels"]["warmpod.io/model"] == "llama"
+    assert metadata["labels"]["warmpod.io/component"] in ("engine", "prefetch")
+    assert metadata["labels"]["app.kubernetes.io/managed-by"] == "warmpod"
+    assert set(metadata) == {"name", "namespace", "labels", "ownerReferences"}
+
+
+def test_names() -> None:
+    assert {kind: child["metadata"]["name"] for kind, child in BY_KIND.items()} == {
+        "ControllerRevision": f"llama-{REVISION.hash}",
+        "Deployment": "llama",
+        "DaemonSet": "llama-prefetch",
+        "Service": "llama",
+        "PodDisruptionBudget": "llama",
+        "Role": "llama-warmpod",
+        "RoleBinding": "llama-warmpod",
+        "ServiceAccount": "llama-warmpod",
+    }
+
+
+def test_the_longest_name_still_fits() -> None:
+    model = warm_model(name="m" * 50)
+    made = rendered(model)
+    for name in (names.daemonset(model), names.service_account(model), made.name):
+        assert len(name) <= 63
+
+
+def test_deployment() -> None:
+    spec = BY_KIND["Deployment"]["spec"]
+    assert spec["replicas"] == 2
+    assert spec["strategy"] == {
+        "type": "RollingUpdate",
+        "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0},
+    }
+    assert spec["progressDeadlineSeconds"] == 3600
+    assert spec["revisionHistoryLimit"] == 3
+    assert spec["template"] is REVISION.engine_template
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "DaemonSet"])
+def test_selectors_match_the_pods_and_never_change(kind: str) -> None:
+    spec = BY_KIND[kind]["spec"]
+    selector = spec["selector"]["matchLabels"]
+    assert set(selector) == {"warmpod.io/model", "warmpod.io/component"}
+    assert selector.items() <= spec["template"]["metadata"]["labels"].items()
+
+
+def test_daemonset_updates_one_node_at_a_time() -> None:
+    assert BY_KIND["DaemonSet"]["spec"]["updateStrategy"] == {
+        "type": "RollingUpdate",
+        "rollingUpdate": {"maxUnavailable": 1},
+    }
+
+
+def test_the_service_sees_serving_pods_at_whatever_port_they_have() -> None:
+    spec = BY_KIND["Service"]["spec"]
+    assert spec["selector"] == names.serving_labels("llama")
+    assert spec["ports"] == [
+        {"name": "http", "port": 8000, "protocol": "TCP", "targetPort": "http"}
+    ]
+
+
+def test_the_status_selector_says_the_same() -> None:
+    assert names.serving_selector("llama") == (
+        "warmpod.io/model=llama,warmpod.io/component=engine,warmpod.io/role=serving"
+    )
+
+
+def test_a_pod_that_is_not_warm_never_blocks_a_drain() -> None:
+    spec = BY_KIND["PodDisruptionBudget"]["spec"]
+    assert spec["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
+    assert spec["maxUnavailable"] == 1
+    assert spec["selector"]["matchLabels"] == names.serving_labels("llama")
+
+
+def test_a_pod_may_report_and_look_at_its_model_and_no_more() -> None:
+    assert BY_KIND["Role"]["rules"] == [
+        {"apiGroups": [""], "resources": ["pods/status"], "verbs": ["patch"]},
+        {
+            "apiGroups": ["warmpod.io"],
+            "resources": ["warmmodels"],
+            "resourceNames": ["llama"],
+            "verbs": ["get"],
+        },
+    ]
+    assert BY_KIND["ServiceAccount"]["automountServiceAccountToken"] is False
+
+
+def test_an_account_that_exists_is_bound_and_not_made() -> None:
+    model = warm_model(pod={"serviceAccountName": "team-warmpod"})
+    assert rbac.service_account(model) is None
+    assert rbac.role_binding(model)["subjects"] == [
+        {"kind": "ServiceAccount", "name": "team-warmpod", "namespace": "models"}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("image", "pinned"),
+    [
+        ("vllm", "vllm@sha256:d"),
+        ("vllm:v1", "vllm@sha256:d"),
+        ("a.b:5000/x/vllm", "a.b:5000/x/vllm@sha256:d"),
+        ("a.b:5000/x/vllm:v1", "a.b:5000/x/vllm@sha256:d"),
+        ("x/vllm@sha256:e", "x/vllm@sha256:e"),
+        ("x/vllm:v1@sha256:e", "x/vllm:v1@sha256:e"),
+    ],
+)
+def test_pinned_images(image: str, pinned: str) -> None:
+    assert images.pin(image, "sha256:d") == pinned
+    assert images.pin(image, None) == image
+
+
+def test_the_key_of_the_nodes_copy() -> None:
+    digest = "sha256:" + "ab" * 32
+    assert images.weights_key("x:1", digest) == "ab" * 16
+    assert images.weights_key(f"x@{digest}", None) == "ab" * 16
+    assert images.weights_key("x:1", None).startswith("ref-")
+    assert images.weights_key("x:1", None) != images.weights_key("x:2", None)
