@@ -1,0 +1,1 @@
+"""`kubectl warm` (also `warmpod`): what a person asks about a WarmModel."""

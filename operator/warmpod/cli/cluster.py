@@ -1,0 +1,112 @@
+"""Read what the commands need from the cluster, as plain dicts, and explain when that fails."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import urllib3
+import yaml
+from kubernetes import client, config
+from kubernetes.client.exceptions import ApiException
+
+Document = dict[str, Any]
+
+GROUP, VERSION, PLURAL = "warmpod.io", "v1alpha1", "warmmodels"
+# Seconds for one request; a person waits for it.
+REQUEST_SECONDS = 15
+
+
+class ClusterError(Exception):
+    """One line that says what could not be read and what helps."""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A WarmModel and its pods at about one moment."""
+
+    warm_model: Document
+    pods: list[Document]
+
+
+class Cluster:
+    def __init__(self, kubeconfig: Path | None, context: str | None) -> None:
+        """Raises ClusterError when there is no usable kubeconfig."""
+        configuration = client.Configuration()
+        # The default is three attempts with a warning each; a person would rather know.
+        configuration.retries = False
+        path = str(kubeconfig) if kubeconfig else None
+        try:
+            config.load_kube_config(path, context, client_configuration=configuration)
+            _, active = config.list_kube_config_contexts(path)
+        except (config.ConfigException, OSError, yaml.YAMLError) as error:
+            raise ClusterError(
+                f"no usable kubeconfig: {_first_line(error)}; set KUBECONFIG or --kubeconfig"
+            ) from error
+        self._api = client.ApiClient(configuration)
+        self._server = str(configuration.host)
+        self.default_namespace = str(active["context"].get("namespace") or "default")
+
+    def snapshot(self, namespace: str, name: str) -> Snapshot:
+        """Raises ClusterError."""
+        warm_model = self._ask(
+            f"WarmModel {namespace}/{name}",
+            lambda: client.CustomObjectsApi(self._api).get_namespaced_custom_object(
+                GROUP,
+                VERSION,
+                namespace,
+                PLURAL,
+                name,
+                _preload_content=False,
+                _request_timeout=REQUEST_SECONDS,
+            ),
+        )
+        pods = self._ask(
+            f"the pods of WarmModel {namespace}/{name}",
+            lambda: client.CoreV1Api(self._api).list_namespaced_pod(
+                namespace,
+                label_selector=f"warmpod.io/model={name}",
+                _preload_content=False,
+                _request_timeout=REQUEST_SECONDS,
+            ),
+        )
+        return Snapshot(warm_model, pods["items"])
+
+    def _ask(self, what: str, request: Callable[[], Any]) -> Document:
+        try:
+            answer: Document = json.loads(request().data)
+        except ApiException as error:
+            raise ClusterError(explain(what, error.status, error.body)) from error
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            raise ClusterError(
+                f"no answer from the cluster at {self._server}: {_first_line(error)}"
+            ) from error
+        return answer
+
+
+def explain(what: str, status: int | None, body: object) -> str:
+    """One line for an answer of the API server other than success."""
+    message = _message(body)
+    if status == 404 and "not found" in message and PLURAL in message:
+        return f"there is no {what}"
+    if status == 404:
+        return "this cluster does not know WarmModels; install warmpod first"
+    if status in (401, 403):
+        return f"you may not read {what}: {message}"
+    return f"{what} cannot be read: {status} {message}"
+
+
+def _message(body: object) -> str:
+    text = body.decode(errors="replace") if isinstance(body, bytes) else str(body or "")
+    try:
+        document = json.loads(text)
+    except ValueError:
+        return text.strip().split("\n")[0]
+    return str(document.get("message", "")) if isinstance(document, dict) else text
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().split("\n")[0].removesuffix(".")

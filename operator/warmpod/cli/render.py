@@ -1,0 +1,175 @@
+"""Documents of the cluster become tables. Pure: takes the clock as an argument."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from warmpod.cli.cluster import Document, Snapshot
+from warmpod.cli.timeline import Startup
+
+BAR_COLUMNS = 40
+COLOURS = {"True": "green", "False": "red", "Unknown": "yellow"}
+# Good news for these two is False.
+INVERTED = ("Reconciling", "Stalled")
+
+
+def status(snapshot: Snapshot, now: datetime) -> RenderableType:
+    """Everything about one WarmModel: summary, conditions, nodes, pods."""
+    model = snapshot.warm_model
+    parts: list[RenderableType] = [_summary(model), Text(), _conditions(model, now)]
+    failed = model.get("status", {}).get("nodes", {}).get("failed", [])
+    if failed:
+        parts += [Text(), _failed_nodes(failed)]
+    for component, title, condition in (
+        ("engine", "Engine pods", "warmpod.io/Warm"),
+        ("prefetch", "Nodes", "warmpod.io/Resident"),
+    ):
+        pods = [pod for pod in snapshot.pods if _label(pod, "component") == component]
+        parts += [Text(), _pods(title, pods, condition, now)]
+    return Group(*parts)
+
+
+def startups(found: list[Startup]) -> RenderableType:
+    if not found:
+        return Text("No start-up has been reported yet.")
+    return Group(*_with_gaps([_startup(startup) for startup in found]))
+
+
+def age(then: str | None, now: datetime) -> str:
+    """As kubectl writes it: the two largest units at most."""
+    if not then:
+        return ""
+    seconds = max(0, int((now - datetime.fromisoformat(then)).total_seconds()))
+    if seconds < 120:
+        return f"{seconds}s"
+    if seconds < 3600:
+        return f"{seconds // 60}m"
+    if seconds < 48 * 3600:
+        return f"{seconds // 3600}h{seconds % 3600 // 60}m"
+    return f"{seconds // 86400}d"
+
+
+def _summary(model: Document) -> Table:
+    found, spec, metadata = model.get("status", {}), model.get("spec", {}), model["metadata"]
+    nodes = found.get("nodes", {})
+    rows = [
+        ("WarmModel", f"{metadata['namespace']}/{metadata['name']}"),
+        ("Model", spec.get("model", {}).get("image", "")),
+        ("Digest", found.get("model", {}).get("digest") or "not resolved"),
+        ("Revision", found.get("revision", "none yet")),
+        (
+            "Pods",
+            f"{found.get('readyReplicas', 0)} of {spec.get('replicas', 1)} ready, "
+            f"{found.get('warmReplicas', 0)} warm, {found.get('standbyReplicas', 0)} standby",
+        ),
+        (
+            "Nodes",
+            f"{nodes.get('eligible', 0)} eligible, {nodes.get('prefetched', 0)} prefetched, "
+            f"{nodes.get('resident', 0)} resident",
+        ),
+    ]
+    if found.get("observedGeneration") != metadata.get("generation"):
+        rows.append(("Note", "the operator has not seen the latest spec yet"))
+    table = Table.grid(padding=(0, 2))
+    for name, value in rows:
+        table.add_row(Text(name, style="bold"), Text(value))
+    return table
+
+
+def _conditions(model: Document, now: datetime) -> Table:
+    table = _table(None, "Condition", "Status", "Reason", "Age", "Message")
+    for condition in model.get("status", {}).get("conditions", []):
+        table.add_row(
+            Text(condition["type"]),
+            _coloured(condition["type"], condition["status"]),
+            Text(condition.get("reason", "")),
+            Text(age(condition.get("lastTransitionTime"), now)),
+            Text(condition.get("message", "")),
+        )
+    return table
+
+
+def _failed_nodes(failed: list[Document]) -> Table:
+    table = _table("Failed nodes", "Node", "Reason", "Message")
+    for node in failed:
+        table.add_row(
+            Text(node["node"]), Text(node.get("reason", "")), Text(node.get("message", ""))
+        )
+    return table
+
+
+def _pods(title: str, pods: list[Document], condition: str, now: datetime) -> Table:
+    short = condition.removeprefix("warmpod.io/")
+    table = _table(title, "Pod", "Node", "Revision", "Role", short, "Reason", "Age", "Message")
+    for pod in sorted(pods, key=lambda item: str(item["metadata"]["name"])):
+        found = _condition(pod, condition)
+        table.add_row(
+            Text(pod["metadata"]["name"]),
+            Text(pod.get("spec", {}).get("nodeName") or "none"),
+            Text(_label(pod, "revision")),
+            Text(_label(pod, "role")),
+            _coloured(short, found.get("status", "Unknown")),
+            Text(found.get("reason", "")),
+            Text(age(pod["metadata"].get("creationTimestamp"), now)),
+            Text(found.get("message") or str(pod.get("status", {}).get("phase", ""))),
+        )
+    return table
+
+
+def _startup(startup: Startup) -> RenderableType:
+    title = Text(f"{startup.pod}", style="bold")
+    title.append(f"  boot {startup.boot} ({startup.cause}), {startup.seconds:.1f} s", style="none")
+    table = Table.grid(padding=(0, 1))
+    table.add_column()
+    table.add_column(justify="right")
+    table.add_column(no_wrap=True)
+    for segment in startup.segments:
+        table.add_row(
+            Text(f"  {segment.name}"),
+            Text(f"{segment.seconds:.2f} s"),
+            Text(bar(segment.start, segment.end, startup.seconds), style="cyan"),
+        )
+    remarks = [Text(f"  {remark}", style="dim") for remark in startup.remarks]
+    return Group(title, table, *remarks)
+
+
+def bar(start: float, end: float, total: float) -> str:
+    """A bar at its place on the axis, at least one column wide."""
+    left = min(round(start / total * BAR_COLUMNS), BAR_COLUMNS - 1)
+    right = max(left + 1, round(end / total * BAR_COLUMNS))
+    return " " * left + "█" * (right - left)
+
+
+def _table(title: str | None, *columns: str) -> Table:
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
+
+
+def _coloured(type_: str, value: str) -> Text:
+    good = {"True": "False", "False": "True"}.get(value, value) if type_ in INVERTED else value
+    return Text(value, style=COLOURS.get(good, ""))
+
+
+def _condition(pod: Document, type_: str) -> Document:
+    for condition in pod.get("status", {}).get("conditions", []):
+        if condition["type"] == type_:
+            return dict(condition)
+    return {}
+
+
+def _label(pod: Document, name: str) -> str:
+    return str(pod["metadata"].get("labels", {}).get(f"warmpod.io/{name}", ""))
+
+
+def _with_gaps(parts: list[RenderableType]) -> Iterator[RenderableType]:
+    for index, part in enumerate(parts):
+        if index:
+            yield Text()
+        yield part

@@ -1,0 +1,162 @@
+"""The commands, against a stand-in for the API server."""
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import parse_qs
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from unit.cli import documents
+from unit.weights.models import make_model
+from warmpod.cli.main import app
+
+runner = CliRunner(env={"COLUMNS": "200", "NO_COLOR": "1"})
+
+MODEL_PATH = "/apis/warmpod.io/v1alpha1/namespaces/demo/warmmodels/tiny"
+
+
+def not_found() -> dict:
+    return {"kind": "Status", "message": 'warmmodels.warmpod.io "tiny" not found', "code": 404}
+
+
+class Api:
+    def __init__(self) -> None:
+        self.answers: dict[str, tuple[int, bytes]] = {}
+        self.answer(MODEL_PATH, documents.warm_model())
+        self.answer("/api/v1/namespaces/demo/pods", {"items": documents.pods()})
+        self.queries: list[str] = []
+
+    def answer(self, path: str, body: object, status: int = 200) -> None:
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
+        self.answers[path] = (status, content)
+
+
+@pytest.fixture
+def api() -> Iterator[tuple[Api, int]]:
+    api = Api()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            path, _, query = self.path.partition("?")
+            api.queries.append(query)
+            status, body = api.answers.get(path, (404, b"404 page not found"))
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield api, server.server_port
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def kubeconfig(folder: Path, port: int) -> str:
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u", "namespace": "demo"}}],
+        "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{port}"}}],
+        "users": [{"name": "u", "user": {"token": "t"}}],
+    }
+    path = folder / "kubeconfig"
+    path.write_text(yaml.safe_dump(document))
+    return str(path)
+
+
+@pytest.fixture
+def config(api, tmp_path: Path) -> str:
+    return kubeconfig(tmp_path, api[1])
+
+
+def test_status_in_the_namespace_of_the_context(api, config) -> None:
+    result = runner.invoke(app, ["status", "tiny", "--kubeconfig", config])
+    assert result.exit_code == 0, result.output
+    assert "1 of 2 ready" in result.output
+    assert parse_qs(api[0].queries[-1]) == {"labelSelector": ["warmpod.io/model=tiny"]}
+
+
+def test_timeline(config) -> None:
+    arguments = ["timeline", "tiny", "-n", "demo", "--kubeconfig", config, "--context", "c"]
+    result = runner.invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    assert "load the weights" in result.output
+
+
+def fails(arguments: list[str]) -> str:
+    result = runner.invoke(app, arguments)
+    assert result.exit_code == 1
+    assert result.output.count("\n") == 1
+    return result.output
+
+
+def test_no_such_warm_model(api, config) -> None:
+    api[0].answer(MODEL_PATH, not_found(), 404)
+    assert fails(["status", "tiny", "--kubeconfig", config]) == (
+        "error: there is no WarmModel demo/tiny\n"
+    )
+
+
+def test_warmpod_is_not_installed(config) -> None:
+    output = fails(["status", "tiny", "-n", "other", "--kubeconfig", config])
+    assert "install warmpod first" in output
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_not_allowed(api, config, status: int) -> None:
+    api[0].answer(MODEL_PATH, {"message": "user x cannot get"}, status)
+    output = fails(["status", "tiny", "--kubeconfig", config])
+    assert "you may not read WarmModel demo/tiny: user x cannot get" in output
+
+
+def test_the_api_server_is_ill(api, config) -> None:
+    api[0].answer(MODEL_PATH, b"etcd is down\nbadly", 500)
+    output = fails(["status", "tiny", "--kubeconfig", config])
+    assert "cannot be read: 500 etcd is down" in output
+
+
+def test_no_cluster(tmp_path: Path, unused_tcp_port: int) -> None:
+    output = fails(["status", "tiny", "--kubeconfig", kubeconfig(tmp_path, unused_tcp_port)])
+    assert f"no answer from the cluster at http://127.0.0.1:{unused_tcp_port}" in output
+
+
+def test_no_kubeconfig(tmp_path: Path) -> None:
+    output = fails(["status", "tiny", "--kubeconfig", str(tmp_path / "absent")])
+    assert output.startswith("error: no usable kubeconfig")
+
+
+def test_a_kubeconfig_that_is_not_yaml(tmp_path: Path) -> None:
+    (tmp_path / "bad").write_text("{")
+    assert "no usable kubeconfig" in fails(
+        ["status", "tiny", "--kubeconfig", str(tmp_path / "bad")]
+    )
+
+
+def test_no_such_context(config) -> None:
+    output = fails(["status", "tiny", "--kubeconfig", config, "--context", "nowhere"])
+    assert "nowhere" in output
+
+
+def test_pack_names_the_digest_and_how_to_push(tmp_path: Path) -> None:
+    model = make_model(tmp_path / "model")
+    result = runner.invoke(app, ["pack", str(model), str(tmp_path / "layout")])
+    assert result.exit_code == 0, result.output
+    assert "sha256:" in result.output
+    assert f"crane push {tmp_path / 'layout'} " in result.output
+    assert f"skopeo copy --all oci:{tmp_path / 'layout'} " in result.output
+
+
+def test_pack_refuses_in_one_line(tmp_path: Path) -> None:
+    assert "cannot be listed" in fails(["pack", str(tmp_path / "no"), str(tmp_path / "layout")])
