@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import re
 import ssl
 import threading
@@ -17,6 +18,8 @@ UNREADABLE_SECONDS = 2.0
 # A request that was just accepted shows in the metrics only after the engine's next step.
 IDLE_READINGS = 2
 
+# A server that speaks something else than HTTP raises an error that is no OSError.
+_UNREADABLE = (OSError, ValueError, http.client.HTTPException)
 _IN_FLIGHT = re.compile(
     r"^vllm:num_requests_(?:running|waiting)(?:\{[^}]*\})?\s+(?P<value>[-+.\dEe]+)", re.MULTILINE
 )
@@ -42,7 +45,7 @@ class EngineClient:
             self._read("/health")
         except urllib.error.HTTPError:
             return True
-        except OSError:
+        except _UNREADABLE:
             return False
         return True
 
@@ -50,7 +53,7 @@ class EngineClient:
         """How many requests the engine has; None when it cannot be read."""
         try:
             return in_flight(self._read("/metrics"))
-        except (OSError, ValueError):
+        except _UNREADABLE:
             return None
 
     def _read(self, path: str) -> str:

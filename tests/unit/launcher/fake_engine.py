@@ -1,16 +1,13 @@
 """A program that behaves like one of the engines that the launcher has to live with.
 
-Usage: fake_engine.py BEHAVIOUR [ARGUMENT...]; behaviours are the functions below.
+Usage: fake_engine.py BEHAVIOUR [ARGUMENT...]; behaviours are the functions below. They import what
+only they need, because a test waits for the start of several of them.
 """
 
 from __future__ import annotations
 
-import ctypes
-import http.server
-import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -64,6 +61,8 @@ def stubborn() -> None:
 
 def with_worker(ready: str, pid_file: str, seconds: str = "0") -> None:
     """Have a child titled as vLLM's, and outlive its death; say `ready` first if it is `yes`."""
+    import ctypes
+
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     pid = os.fork()
     if pid == 0:
@@ -79,14 +78,14 @@ def with_worker(ready: str, pid_file: str, seconds: str = "0") -> None:
 
 def orphan(pid_file: str) -> None:
     """Leave an orphan that ends by itself, and stay."""
-    subprocess.run(
-        ["sh", "-c", f"sleep 0.1 & echo $! > {pid_file}"], check=True, stdout=subprocess.DEVNULL
-    )
+    os.system(f"sleep 0.1 >/dev/null & echo $! > {pid_file}")
     serve()
 
 
 def holder(pid_file: str) -> None:
     """Exit, but leave a process that keeps the pipes open, in a session of its own."""
+    import subprocess
+
     child = subprocess.Popen(
         [sys.executable, __file__, "ignore_term", pid_file], start_new_session=True
     )
@@ -116,6 +115,7 @@ def noise() -> None:
 
 def metrics(port: str, running_file: str, certificate: str = "") -> None:
     """Serve vLLM's metrics; the number of running requests comes from a file."""
+    import http.server
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -144,6 +144,8 @@ def metrics(port: str, running_file: str, certificate: str = "") -> None:
 
 def environment() -> None:
     """Print the environment."""
+    import json
+
     say(json.dumps(dict(os.environ)))
 
 

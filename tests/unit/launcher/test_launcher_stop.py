@@ -52,12 +52,9 @@ def test_waits_for_running_requests(launch: Launch, tmp_path: Path, running: Pat
 def test_drains_an_engine_with_tls(launch: Launch, tmp_path: Path, running: Path) -> None:
     certificate = tmp_path / "both.pem"
     key = tmp_path / "key.pem"
-    subprocess.run(
-        "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes".split()
-        + ["-subj", "/CN=elsewhere", "-keyout", str(key), "-out", str(certificate)],
-        check=True,
-        capture_output=True,
-    )
+    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
+    command += ["-nodes", "-subj", "/CN=elsewhere", "-keyout", str(key), "-out", str(certificate)]
+    subprocess.run(command, check=True, capture_output=True)
     certificate.write_text(certificate.read_text() + key.read_text())
     port = free_port()
     engine = fake("metrics", port, running, certificate)

@@ -15,6 +15,16 @@ from simulator.harness import Simulator
 sys.path.insert(0, str(harness.SIMULATOR.parent))
 
 
+@pytest.fixture(scope="session")
+def simulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Simulator]:
+    """A healthy simulator without slow first requests, shared by tests that only ask it."""
+    log = tmp_path_factory.mktemp("simulator") / "log"
+    shared = harness.start_simulator(log, port=harness.free_port(), first_seconds=0)
+    harness.wait_for(lambda: shared.health() == 200)
+    yield shared
+    shared.stop()
+
+
 @pytest.fixture
 def start_simulator(tmp_path: Path) -> Iterator[Callable[..., Simulator]]:
     """Starts a simulator and, unless `wait` is False, waits until it is healthy."""
