@@ -92,10 +92,11 @@ class OwnPod:
         self._transitions[type_] = (status, since)
 
     async def warm_model_exists(self, name: str) -> bool:
-        """False also on 403: the Role that lets the pod look goes away with the WarmModel."""
+        """False also on 401 and 403: the ServiceAccount and the Role that let the pod look go
+        away with the WarmModel, often before it."""
         path = f"/apis/warmpod.io/v1alpha1/namespaces/{self.identity.namespace}/warmmodels/{name}"
         code, answer = await self._call("GET", path)
-        if code in (403, 404):
+        if code in (401, 403, 404):
             return False
         if code != 200:
             raise PodStatusError(f"GET {path}: {code} {answer[:300]}")

@@ -264,7 +264,7 @@ async def test_a_file_that_is_deleted_from_node_memory_comes_back(on_node, api, 
         await until(agent.ready)
 
 
-@pytest.mark.parametrize("status", [403, 404])
+@pytest.mark.parametrize("status", [401, 403, 404])
 async def test_node_memory_is_freed_when_the_warm_model_is_gone(
     on_node, api, tmp_path, status
 ) -> None:

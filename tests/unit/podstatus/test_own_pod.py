@@ -73,6 +73,7 @@ async def test_unreachable_api_server(tmp_path: Path) -> None:
     ("answer", "exists"),
     [
         (None, False),
+        ({"code": 401}, False),
         ({"code": 403}, False),
         ({"metadata": {"name": "tiny"}}, True),
         ({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}, False),
