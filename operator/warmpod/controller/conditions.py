@@ -28,8 +28,8 @@ RECONCILING = "Reconciling"
 STALLED = "Stalled"
 TYPES = (READY, PREFETCHED, WEIGHTS_RESIDENT, WARM, STANDBY_READY, RECONCILING, STALLED)
 
-#: The API's bound is 4096; two problems of this length and the summary fit.
-MESSAGE = 1800
+#: The API's bound is 4096; three problems of this length fit.
+MESSAGE = 1200
 
 
 @dataclass(frozen=True)
@@ -89,15 +89,16 @@ def merge(
 
 def _ready(facts: Facts, warm: Condition) -> Condition:
     blocked = _first(facts, Area.SPEC)
+    notices = [p for p in facts.problems if p.reason == reasons.UNKNOWN_ARGUMENT]
     if warm.status == "True" and blocked is None:
-        notices = [p for p in facts.problems if p.reason == reasons.UNKNOWN_ARGUMENT]
         return Condition("True", warm.reason, _join(warm.message, *notices))
-    if facts.problems and facts.problems[0].reason != reasons.UNKNOWN_ARGUMENT:
-        return Condition("False", facts.problems[0].reason, _join(*facts.problems[:2]))
+    serious = [p for p in facts.problems if p.reason != reasons.UNKNOWN_ARGUMENT]
+    if serious:
+        # What stands in the way of one thing is said once, by the worst of it.
+        other = [p for p in serious if p.area != serious[0].area][:1]
+        return Condition("False", serious[0].reason, _join(serious[0], *other, *notices))
     begun = facts.stored and facts.eligible is not None
-    return Condition(
-        "False" if begun else "Unknown", warm.reason, _join(warm.message, *facts.problems[:1])
-    )
+    return Condition("False" if begun else "Unknown", warm.reason, _join(warm.message, *notices))
 
 
 def _prefetched(facts: Facts) -> Condition:

@@ -24,6 +24,8 @@ from warmpod.resources.names import RESIDENT_CONDITION, WARM_CONDITION
 RECENT_CRASH = timedelta(minutes=10)
 #: Characters of a runtime's or an engine's own words in a message.
 QUOTE = 500
+#: Characters of the end of a log.
+TAIL = 250
 
 _IMAGE_WAITS = {
     "ErrImagePull",
@@ -44,6 +46,8 @@ _START_ENDS = {"StartError", "ContainerCannotRun"}
 _NO_PLATFORM = re.compile(r"no match for platform|exec format error", re.I)
 _NO_ACCESS = re.compile(r"unauthorized|authentication required|denied|forbidden|\b40[13]\b", re.I)
 _NO_IMAGE = re.compile(r"not found|manifest unknown|name unknown|does not exist|\b404\b", re.I)
+#: The identity of a boot, as launcher and sidecar write it; each boot has another.
+_BOOT = re.compile(r"boot [0-9a-f]{12}( \(number \d+\))?")
 
 #: Reasons of pod conditions that tell of progress, not of trouble.
 ENGINE_PROGRESS = (
@@ -260,7 +264,11 @@ def _crash_reason(container: str) -> Reason:
 def _last_words(ended: Terminated) -> str:
     why = ended.reason if ended.reason not in ("", "Error") else "ended"
     words = f"{why} with exit code {ended.exit_code}"
-    return f"{words}: {ended.message}" if ended.message else words
+    if not ended.message:
+        return words
+    # The end of a traceback or a log says more than its beginning.
+    tail = " ".join(ended.message.split())[-TAIL:]
+    return f"{words}: …{tail}" if len(tail) == TAIL else f"{words}: {tail}"
 
 
 def _image_reason(waiting: str, message: str) -> Reason:
@@ -306,7 +314,7 @@ def _place(pod: PodView) -> str:
 
 
 def _sentence(where: str, words: str, reason: Reason | None) -> str:
-    quoted = " ".join(words.split())
+    quoted = _BOOT.sub("boot", " ".join(words.split()))
     if len(quoted) > QUOTE:
         quoted = quoted[: QUOTE - 1] + "…"
     remedy = f" — {reason.remedy}" if reason is not None else ""
