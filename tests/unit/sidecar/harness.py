@@ -27,7 +27,7 @@ WARMUP = WarmupSettings(
     canary_period_seconds=5,
     on_failure="Block",
     prompt_tokens=(16,),
-    concurrency=(1, 2),
+    concurrency=(1,),
 )
 
 
@@ -83,7 +83,7 @@ class Stage:
     async def start_engine(self, *arguments: str, **knobs: object) -> None:
         if self.engine is not None:
             self.engine.stop()
-        knobs = {"first_seconds": 0.1, "load_seconds": 0.0} | knobs
+        knobs = {"first_seconds": 0.05, "load_seconds": 0.0} | knobs
         log = self.tmp_path / "engine.log"
         self.engine = simulator.start_simulator(log, *arguments, port=self.engine_port, **knobs)
 

@@ -40,10 +40,11 @@ async def test_gate_opens_only_after_warm_up(stage: Stage) -> None:
     assert json.loads((stage.run_dir / "warm.json").read_text())["boot"] == "b1"
 
 
-async def test_requests_are_marked_and_every_bucket_is_played(stage: Stage) -> None:
+async def test_every_bucket_is_played(stage: Stage) -> None:
+    stage.warmup = replace(WARMUP, concurrency=(1, 2))
     await warm_stage(stage)
     status = json.loads(await stage.get("/status"))
-    assert len(status["first_token_ms"]) == 16
+    assert len(status["first_token_ms"]) == 16  # 2 endpoints, 2 ways, 2 samplings, 2 counts
     assert all(status["first_token_ms"].values())
     assert status["engine_version"] == "0.32.0"
     assert 'warmpod_warmup_status{model_name="tiny"} 1.0' in await stage.get("/metrics")
@@ -57,7 +58,7 @@ async def test_timeline_tells_how_the_boot_went(stage: Stage) -> None:
     marks = [timeline[mark] for mark in ("boot_started", "http", "first_token", "gate")]
     assert marks == sorted(marks)
     assert timeline["rounds"] >= 3
-    assert timeline["first_ttft_ms"] >= 100 > timeline["steady_ttft_ms"]
+    assert timeline["first_ttft_ms"] >= 50 > timeline["steady_ttft_ms"]
 
 
 async def test_two_cold_requests_a_bucket_do_not_fool_it(stage: Stage) -> None:
@@ -208,7 +209,7 @@ async def test_failing_answers_are_quoted_and_recovery_needs_no_help(
 
 
 async def test_engine_that_dies_in_warm_up_never_opens(stage: Stage) -> None:
-    await stage.start_engine(fault="die-after=20")
+    await stage.start_engine(fault="die-after=12")
     stage.launcher.start_boot("b1")
     stage.start_sidecar()
     await stage.reason("WarmupFailed")
