@@ -93,6 +93,66 @@ PORT_IN_USE = Reason(
     "The engine's port is taken inside the pod.",
     "Choose another --port in spec.engine.args, or take hostNetwork and extra containers out.",
 )
+KV_CACHE_TOO_SMALL = Reason(
+    "KVCacheTooSmall",
+    "The memory left beside the weights does not hold one request of full length.",
+    "Lower --max-model-len in spec.engine.args, or raise --gpu-memory-utilization.",
+)
+GPU_BUSY = Reason(
+    "GpuBusy",
+    "Another process holds memory of the GPU that the engine wants for itself.",
+    "Find what else runs on that GPU, or lower --gpu-memory-utilization in spec.engine.args.",
+)
+MISSING_TOKEN = Reason(
+    "MissingToken",
+    "The engine tried to download a file that needs a token.",
+    "Put the file into spec.model.image, or set HF_TOKEN in spec.engine.env.",
+)
+UNSUPPORTED_MODEL = Reason(
+    "UnsupportedModel",
+    "The engine does not know the model's architecture.",
+    "Choose a version in spec.engine.image that supports the model.",
+)
+DRIVER_MISMATCH = Reason(
+    "DriverMismatch",
+    "The node's GPU driver is too old for the CUDA version in the engine image.",
+    "Update the node's driver, or choose an older CUDA version in spec.engine.image.",
+)
+NO_GPU = Reason(
+    "NoGpu",
+    "The engine found no accelerator.",
+    "Set spec.engine.resources.limits, for example nvidia.com/gpu, or use a CPU engine image.",
+)
+UNSUPPORTED_GPU = Reason(
+    "UnsupportedGpu",
+    "The engine image has no kernels for the node's GPU generation.",
+    "Choose other nodes in spec.pod.nodeSelector, or another spec.engine.image.",
+)
+DISK_FULL = Reason(
+    "DiskFull",
+    "The engine could not write a file because a volume is full.",
+    "Give the volume named in the message more room; /dev/shm counts as memory of the pod.",
+)
+WORKER_DIED = Reason(
+    "WorkerDied",
+    "One of the engine's worker processes was killed.",
+    "Look at the engine's log; raise the memory limit in spec.engine.resources.",
+)
+ENGINE_START_FAILED = Reason(
+    "EngineStartFailed",
+    "The engine process failed while it started, with no cause that is known here.",
+    "Look at the engine's log above the line in the message.",
+)
+ENGINE_NOT_FOUND = Reason(
+    "EngineNotFound",
+    "The engine's command is not in the engine image.",
+    "Choose an image with vLLM in spec.engine.image, or set spec.engine.command.",
+)
+ENGINE_NOT_STARTABLE = Reason(
+    "EngineNotStartable",
+    "The engine's command is in the engine image but cannot be run.",
+    "Check the file's mode and its interpreter in spec.engine.image.",
+)
 
 # --- Reported by the sidecar in the pod condition warmpod.io/StartupTimeline ----------------------
 
@@ -158,8 +218,8 @@ CHILD_REJECTED = Reason(
     "The API server refused an object that the WarmModel needs.",
     "The message carries the API server's answer; correct the field that it names.",
 )
-POD_SECURITY_REFUSED = Reason(
-    "PodSecurityRefused",
+POD_SECURITY_VIOLATION = Reason(
+    "PodSecurityViolation",
     "The namespace's Pod Security level forbids the pods.",
     "Use weights.medium Image or PodMemory, drop what the message names from spec.pod and "
     "spec.engine, or relax the namespace's label pod-security.kubernetes.io/enforce.",

@@ -35,6 +35,8 @@ class BootLock:
         remove_old_locks(run_dir)
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         self._descriptor: int | None = os.open(self.path, flags, 0o644)
+        # The sidecar opens it as another user, whatever the umask of this container.
+        os.fchmod(self._descriptor, 0o644)
         fcntl.flock(self._descriptor, fcntl.LOCK_EX)
 
     def release(self) -> None:

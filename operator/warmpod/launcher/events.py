@@ -56,6 +56,8 @@ class EventLog:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
         descriptor = os.open(self._path, flags, 0o644)
         try:
+            # The sidecar reads as another user, whatever the umask of this container.
+            os.fchmod(descriptor, 0o644)
             if self._cut_off:
                 data = b"\n" + data
             written = os.write(descriptor, data)

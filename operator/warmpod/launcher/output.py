@@ -91,12 +91,16 @@ class Listener:
             self._events.write("stage", self._boot, stage=finding.name, **known)
         elif isinstance(finding, LateCompile):
             self._events.write("late-compile", self._boot, kernel=finding.kernel)
-        elif finding.reason not in self._reasons:
-            self._reasons.add(finding.reason)
+        else:
             self._tell_failure(finding)
         self._left -= 1
 
     def _tell_failure(self, failure: Failure) -> None:
+        """Tell each reason once, and nothing that only follows from one that was told."""
+        known = bool(self._reasons) if failure.consequence else failure.reason in self._reasons
+        if known:
+            return
+        self._reasons.add(failure.reason)
         self._events.write("failure", self._boot, reason=failure.reason, line=failure.line)
 
 

@@ -18,6 +18,14 @@ class Ending:
     exit_code: int | None = None
     signal: int | None = None
 
+    def __str__(self) -> str:
+        """For the log: `exited with code 0`, `engine-process-died by signal 9`."""
+        if self.exit_code is not None:
+            return f"{self.cause} with code {self.exit_code}"
+        if self.signal is not None:
+            return f"{self.cause} by signal {self.signal}"
+        return self.cause
+
 
 @dataclass(frozen=True)
 class StartAgain:

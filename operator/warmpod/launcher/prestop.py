@@ -29,11 +29,9 @@ def pre_stop(run_dir: Path) -> int:
     except OSError as failed:
         say(f"{stopping} cannot be written, the gate closes with the pod: {failed.strerror}")
         return 0
-    if _wait_for_gate(run_dir / "gate-closed", asked_at):
-        time.sleep(PROPAGATION_SECONDS)
-    else:
+    if not _wait_for_gate(run_dir / "gate-closed", asked_at):
         say(f"no sidecar closed the gate within {GATE_SECONDS:.0f} s; stopping anyway")
-        time.sleep(PROPAGATION_SECONDS)
+    time.sleep(PROPAGATION_SECONDS)
     return 0
 
 

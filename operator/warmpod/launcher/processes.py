@@ -11,7 +11,8 @@ from pathlib import Path
 
 ENGINE_TITLE = b"VLLM::"
 PR_SET_CHILD_SUBREAPER = 36
-_GONE = (FileNotFoundError, ProcessLookupError)
+# A process that this user may not see is none of the engine's.
+_GONE = (FileNotFoundError, ProcessLookupError, PermissionError)
 
 
 @dataclass(frozen=True)
@@ -125,16 +126,16 @@ def reap() -> dict[int, int]:
 
 
 def send(pid: int, number: signal.Signals) -> None:
-    """Send a signal to a process that may be gone already."""
+    """Send a signal to a process that may be gone already, or belong to another user."""
     try:
         os.kill(pid, number)
-    except ProcessLookupError:
+    except _GONE:
         return
 
 
 def send_group(group: int, number: signal.Signals) -> None:
-    """Send a signal to a process group that may be gone already."""
+    """Send a signal to a process group that may be gone already, or belong to another user."""
     try:
         os.killpg(group, number)
-    except ProcessLookupError:
+    except _GONE:
         return

@@ -32,10 +32,11 @@ class LateCompile:
 
 @dataclass(frozen=True)
 class Failure:
-    """A line that names the cause of an engine's death."""
+    """A line that names the cause of an engine's death, or that only follows from a cause."""
 
     reason: str
     line: str
+    consequence: bool = False
 
 
 Finding = Stage | LateCompile | Failure
@@ -123,9 +124,10 @@ _LATE_COMPILE = re.compile(
 class _FailureRule:
     reason: str
     texts: tuple[str, ...]
+    consequence: bool = False
 
 
-# The first rule that fits a line wins. The last two are consequences: the cause was logged before.
+# The first rule that fits a line wins.
 _FAILURES = (
     _FailureRule("OutOfMemory", ("CUDA out of memory", "OutOfMemoryError", "HIP out of memory")),
     _FailureRule(
@@ -182,11 +184,16 @@ _FAILURES = (
     ),
     _FailureRule("UnsupportedGpu", ("no kernel image is available for execution on the device",)),
     _FailureRule("DiskFull", ("No space left on device",)),
-    _FailureRule("WorkerDied", ("died unexpectedly, shutting down executor",)),
+    _FailureRule("WorkerDied", ("died unexpectedly, shutting down executor",), consequence=True),
     _FailureRule(
-        "EngineStartFailed", ("EngineCore failed to start.", "Engine core initialization failed.")
+        "EngineStartFailed",
+        ("EngineCore failed to start.", "Engine core initialization failed."),
+        consequence=True,
     ),
 )
+
+
+FAILURE_REASONS = tuple(rule.reason for rule in _FAILURES)
 
 
 def clean(line: str) -> str:
@@ -206,9 +213,10 @@ def findings(line: str) -> Iterator[Finding]:
         if late is not None:
             yield LateCompile(late["kernel"][:LINE_CHARACTERS])
             return
-    reason = _failure_reason(text)
-    if reason is not None:
-        yield Failure(reason, clean(text))
+    for rule in _FAILURES:
+        if any(piece in text for piece in rule.texts):
+            yield Failure(rule.reason, clean(text), rule.consequence)
+            return
 
 
 def _find_stage(text: str) -> Stage | None:
@@ -224,11 +232,4 @@ def _find_stage(text: str) -> Stage | None:
                 float(seconds) if seconds is not None else None,
                 detail[:LINE_CHARACTERS] if detail is not None else None,
             )
-    return None
-
-
-def _failure_reason(text: str) -> str | None:
-    for rule in _FAILURES:
-        if any(piece in text for piece in rule.texts):
-            return rule.reason
     return None

@@ -144,8 +144,7 @@ class Supervisor:
             cause=ending.cause,
             last_lines=last_lines,
         )
-        how = f"exit code {ending.exit_code}, signal {ending.signal}"
-        say(f"boot {boot.id} ended: {ending.cause}, {how}")
+        say(f"boot {boot.id} ended: {ending}")
         return ending
 
     def _stop(self, boot: Boot) -> None:

@@ -25,8 +25,8 @@ def launch(run_dir: Path) -> Iterator[Callable[..., Launcher]]:
     """Starts a launcher on an engine, with options of `run`."""
     started: list[Launcher] = []
 
-    def start(engine: list[str], *options: str, **times: float) -> Launcher:
-        launcher = start_launcher(run_dir, engine, *options, **times)
+    def start(engine: list[str], *options: str, times: dict[str, float] | None = None) -> Launcher:
+        launcher = start_launcher(run_dir, engine, *options, times=times)
         started.append(launcher)
         return launcher
 

@@ -68,12 +68,17 @@ class Launcher:
         return self.process.wait(30)
 
 
-def start_launcher(run_dir: Path, engine: list[str], *options: str, **times: float) -> Launcher:
-    """Start the launcher on an engine; `times` shorten the supervisor's waits of these names."""
+def start_launcher(
+    run_dir: Path, engine: list[str], *options: str, times: dict[str, float] | None = None
+) -> Launcher:
+    """Start the launcher on an engine.
+
+    `times` shortens waits, by module and name: {"supervisor.FIRST_TERM": 0.3}.
+    """
     launcher = LAUNCHER
     if times:
-        changes = "".join(f"supervisor.{name.upper()} = {value};" for name, value in times.items())
-        imports = "import sys; from warmpod.launcher import main, supervisor;"
+        changes = "".join(f"{name} = {seconds};" for name, seconds in times.items())
+        imports = "import sys; from warmpod.launcher import main, policy, supervisor;"
         launcher = [sys.executable, "-c", f"{imports}{changes}sys.exit(main.main())"]
     command = [*launcher, "run", f"--run-dir={run_dir}", *options, "--", *engine]
     process = subprocess.Popen(
@@ -82,8 +87,20 @@ def start_launcher(run_dir: Path, engine: list[str], *options: str, **times: flo
         cwd=run_dir,
         stdout=(run_dir.parent / "stdout").open("wb"),
         stderr=(run_dir.parent / "stderr").open("wb"),
+        umask=0o077,  # an image may set it so; the sidecar must read the files all the same
     )
     return Launcher(process, run_dir)
+
+
+def holds_pidfd(holder: int, pid: int) -> bool:
+    """Whether a process holds a pidfd of another one."""
+    for path in Path(f"/proc/{holder}/fdinfo").iterdir():
+        try:
+            if f"Pid:\t{pid}\n" in path.read_text():
+                return True
+        except FileNotFoundError:
+            continue  # a descriptor that was closed meanwhile
+    return False
 
 
 def fake(*words: object) -> list[str]:

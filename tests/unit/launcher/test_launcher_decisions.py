@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from warmpod import reasons
 from warmpod.launcher import events as events_module
 from warmpod.launcher.boot import was_warm
 from warmpod.launcher.drain import in_flight
@@ -27,7 +28,7 @@ from warmpod.launcher.policy import (
     worker_death_ends_boot,
 )
 from warmpod.launcher.processes import Process, below, is_engine_process, parse_stat, read_process
-from warmpod.launcher.stages import Failure, LateCompile, Stage, clean, findings
+from warmpod.launcher.stages import FAILURE_REASONS, Failure, LateCompile, Stage, clean, findings
 from warmpod.launcher.watch import EngineProcesses
 
 PACKAGE = Path(events_module.__file__).parent
@@ -132,7 +133,13 @@ def test_late_compilation() -> None:
     ],
 )
 def test_failure_lines(line: str, reason: str) -> None:
-    assert list(findings(line)) == [Failure(reason, line)]
+    consequence = reason in ("WorkerDied", "EngineStartFailed")
+    assert list(findings(line)) == [Failure(reason, line, consequence)]
+
+
+def test_every_reason_is_documented() -> None:
+    assert set(FAILURE_REASONS) <= set(reasons.ALL)
+    assert {"EngineNotFound", "EngineNotStartable"} <= set(reasons.ALL)
 
 
 @pytest.mark.parametrize(
@@ -216,6 +223,15 @@ def test_listener_is_bounded_and_names_a_failure_once(tmp_path: Path) -> None:
     lines = (tmp_path / "events.jsonl").read_text().splitlines()
     assert len(lines) == 1 + 998
     assert len(listener.last_lines()) == 10
+
+
+def test_cause_is_told_over_its_consequences(tmp_path: Path) -> None:
+    listener = Listener("b", EventLog(tmp_path / "events.jsonl"))
+    listener.hear("ERROR EngineCore failed to start.")
+    listener.hear("ERROR torch.OutOfMemoryError: CUDA out of memory.")
+    listener.hear("RuntimeError: Engine core initialization failed. See root cause above.")
+    events = [json.loads(line) for line in (tmp_path / "events.jsonl").read_text().splitlines()]
+    assert [event["reason"] for event in events] == ["EngineStartFailed", "OutOfMemory"]
 
 
 def test_event_file_is_bounded_and_keeps_the_newest(tmp_path: Path) -> None:

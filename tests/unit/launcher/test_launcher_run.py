@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from launcher_process import ENVIRONMENT, LAUNCHER, Launcher, fake, wait_for
+from launcher_process import ENVIRONMENT, LAUNCHER, Launcher, fake, holds_pidfd, wait_for
 
 from warmpod.launcher.processes import read_process
 
@@ -93,7 +93,7 @@ def test_death_of_a_worker_process_ends_the_boot(
     boot = launcher.mark_warm()
     main = launcher.engine_pid()
     worker = int(pid_file.read_text())
-    wait_for(lambda: watched(launcher.process.pid, worker))
+    wait_for(lambda: holds_pidfd(launcher.process.pid, worker))
     thread, ended_at = wait_for_lock(run_dir / f"boot-{boot}.lock")
     killed_at = time.monotonic()
     os.kill(worker, signal.SIGKILL)
@@ -104,15 +104,16 @@ def test_death_of_a_worker_process_ends_the_boot(
     assert not is_alive(main)
 
 
-def watched(launcher: int, worker: int) -> bool:
-    """Whether the launcher holds a pidfd of this process."""
-    for path in Path(f"/proc/{launcher}/fdinfo").iterdir():
-        try:
-            if f"Pid:\t{worker}\n" in path.read_text():
-                return True
-        except FileNotFoundError:
-            continue
-    return False
+def test_worker_that_dies_while_starting_leaves_the_main_process_its_last_word(
+    launch: Launch, tmp_path: Path
+) -> None:
+    engine = fake("with_worker", "no", tmp_path / "worker", 1.5)
+    times = {"policy.START_GRACE_SECONDS": 0.5}
+    launcher = launch(engine, "--max-failed-boots=1", times=times)
+    assert launcher.exit_code() == 1
+    ended = launcher.events("boot-ended")[0]
+    assert ended["cause"] == "engine-process-died"
+    assert ended["ts"] - launcher.events("boot-started")[0]["ts"] >= 2
 
 
 def test_exit_code_zero_is_a_death_and_failures_are_bounded(launch: Launch) -> None:
@@ -171,7 +172,9 @@ def test_output_is_passed_on_unchanged(launch: Launch, tmp_path: Path) -> None:
 
 def test_process_that_keeps_the_pipes_open_does_not_block(launch: Launch, tmp_path: Path) -> None:
     pid_file = tmp_path / "holder"
-    launcher = launch(fake("holder", pid_file), "--max-failed-boots=1", leftovers_term=0.3)
+    launcher = launch(
+        fake("holder", pid_file), "--max-failed-boots=1", times={"supervisor.LEFTOVERS_TERM": 0.3}
+    )
     assert launcher.exit_code() == 5
     assert not is_alive(int(pid_file.read_text()))
     ended = launcher.events("boot-ended")[0]
@@ -240,7 +243,7 @@ def test_run_dir_that_takes_no_bytes_does_not_stop_the_engine(
     )
     command = [sys.executable, "-c", limited, *LAUNCHER[1:], "run", f"--run-dir={run_dir}"]
     process = subprocess.Popen(
-        [*command, "--", *fake("serve")],
+        [*command, "--drain-seconds=0", "--", *fake("serve")],
         env=ENVIRONMENT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -94,7 +94,10 @@ def test_engine_without_metrics_is_stopped_soon(launch: Launch) -> None:
 
 def test_engine_that_ignores_the_first_signal_gets_a_second(launch: Launch) -> None:
     launcher = launch(
-        fake("stubborn"), f"--port={free_port()}", "--drain-seconds=0", first_term=0.3
+        fake("stubborn"),
+        f"--port={free_port()}",
+        "--drain-seconds=0",
+        times={"supervisor.FIRST_TERM": 0.3},
     )
     launcher.wait_ready()
     launcher.process.terminate()

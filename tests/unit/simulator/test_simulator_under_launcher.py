@@ -64,6 +64,16 @@ class Pod:
         main = self._child(self.process.pid)
         return self._child(main)
 
+    def watches(self, pid: int) -> bool:
+        """Whether the launcher holds a pidfd of this process."""
+        for path in Path(f"/proc/{self.process.pid}/fdinfo").iterdir():
+            try:
+                if f"Pid:\t{pid}\n" in path.read_text():
+                    return True
+            except FileNotFoundError:
+                continue  # a descriptor that was closed meanwhile
+        return False
+
     @staticmethod
     def _child(pid: int) -> int:
         return int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
@@ -87,8 +97,7 @@ def test_next_boot_follows_the_death_of_the_engine_process(pod: Pod) -> None:
     # The launcher looks for new worker processes once a second; a death before that is seen by
     # the main process's own exit, five seconds later.
     core = pod.core_pid()
-    fdinfo = Path(f"/proc/{pod.process.pid}/fdinfo")
-    wait_for(lambda: any(f"Pid:\t{core}\n" in path.read_text() for path in fdinfo.iterdir()))
+    wait_for(lambda: pod.watches(core))
     os.kill(core, signal.SIGKILL)
     pod.wait_ready(boots=2)
     assert pod.events("boot-ended")[0]["cause"] == "engine-process-died"
