@@ -1,0 +1,1 @@
+"""What the make targets run: images, install, demo and tests."""

@@ -1,0 +1,41 @@
+#!/usr/bin/env python3
+"""Builds the images whose sources have changed and pushes all of them.
+
+    hack/images.py [NAME...]
+
+Environment: REGISTRY (default: the local cluster's), WARMPOD_WHEELS.
+"""
+
+import argparse
+import fcntl
+
+from devtools import images, places, push, steps
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("name", nargs="*", help="; ".join(images.RECIPES))
+    names = parser.parse_args().name or list(images.RECIPES)
+    if unknown := sorted(set(names) - set(images.RECIPES)):
+        parser.error(f"no image {', '.join(unknown)}; choose from {', '.join(images.RECIPES)}")
+    places.CACHE.mkdir(parents=True, exist_ok=True)
+    with (places.CACHE / "images.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # two builds would write the same layouts
+        for name in names:
+            bring(name)
+
+
+def bring(name: str) -> None:
+    image = images.ensure(name)
+    with steps.step(f"Push {name}"):
+        reference = push.push(image)
+    steps.say(f"    {reference}")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except steps.StepError as error:
+        steps.exit_with_message(error)
