@@ -108,7 +108,7 @@ def _prefetched(facts: Facts) -> Condition:
     if facts.eligible == 0:
         return Condition("False", reasons.NO_ELIGIBLE_NODES, _remedied(reasons.NO_ELIGIBLE_NODES))
     if facts.prefetched >= facts.eligible:
-        return Condition("True", reasons.PREFETCHED, _nodes(facts.prefetched, facts, "hold all"))
+        return Condition("True", reasons.PREFETCHED, _nodes(facts.prefetched, facts, "hold all images"))
     if problem is not None:
         return Condition("False", problem.reason, _short(problem.message))
     return Condition("False", reasons.PREFETCHING, reasons.PREFETCHING.meaning)
@@ -207,7 +207,8 @@ def _remedied(reason: reasons.Reason) -> str:
 
 
 def _join(*parts: str | Problem) -> str:
-    return ". ".join(_short(p if isinstance(p, str) else p.message) for p in parts)
+    texts = (_short(part if isinstance(part, str) else part.message) for part in parts)
+    return ". ".join(text.rstrip(".") for text in texts)
 
 
 def _short(text: str) -> str:

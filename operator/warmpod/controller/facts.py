@@ -163,7 +163,7 @@ def _refused(observed: Observed, model: WarmModel) -> Iterator[Problem]:
     """Only while nothing of it exists: what runs already is judged by the API server alone."""
     message = None if observed.daemon_set else refusal(model, observed.pod_security)
     if message is not None:
-        yield Problem(reasons.POD_SECURITY_REFUSED, message, Area.SPEC)
+        yield Problem(reasons.POD_SECURITY_VIOLATION, message, Area.SPEC)
 
 
 def _unknown_arguments(model: WarmModel) -> Iterator[Problem]:

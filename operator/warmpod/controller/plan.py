@@ -112,7 +112,7 @@ def _base(model: WarmModel) -> Iterator[Object]:
 
 def _blocked(facts: Facts) -> bool:
     """No template is fixed for a namespace that would refuse the pods."""
-    return any(p.reason == reasons.POD_SECURITY_REFUSED for p in facts.problems)
+    return any(p.reason == reasons.POD_SECURITY_VIOLATION for p in facts.problems)
 
 
 def _render(observed: Observed, model: WarmModel) -> Revision | None:
@@ -227,7 +227,7 @@ _UNWATCHED = frozenset(
         reasons.NAME_CONFLICT,
         reasons.CHILD_REJECTED,
         reasons.WAITING_FOR_DELETION,
-        reasons.POD_SECURITY_REFUSED,
+        reasons.POD_SECURITY_VIOLATION,
         reasons.POD_CREATION_FAILED,
         reasons.IMAGE_NOT_FOUND,
         # Sticky for a while after the last crash, which ends without an event.

@@ -102,7 +102,7 @@ _ORDER = (
     reasons.INVALID_SPEC,
     reasons.NAME_CONFLICT,
     reasons.CHILD_REJECTED,
-    reasons.POD_SECURITY_REFUSED,
+    reasons.POD_SECURITY_VIOLATION,
     reasons.POD_CREATION_FAILED,
     reasons.WAITING_FOR_DELETION,
     reasons.INVALID_IMAGE_NAME,
@@ -177,7 +177,7 @@ def of_failures(failures: Iterable[Failure]) -> Iterator[Problem]:
 
 def of_refusal(refusal: Refusal) -> Problem:
     reason = (
-        reasons.POD_SECURITY_REFUSED
+        reasons.POD_SECURITY_VIOLATION
         if "violates PodSecurity" in refusal.message
         else reasons.POD_CREATION_FAILED
     )
