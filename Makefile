@@ -35,12 +35,20 @@ demo: install ## a model served by real vLLM: apply it, wait until it is warm, a
 	@$(PYTHON) hack/demo.py
 
 .PHONY: test
-test: tools ## all tests: lint, types, unit, API server, cluster
-	@$(PYTHON) hack/run_tests.py
+test: tools ## all tests: lint, types, unit, API server, cluster (always the local one)
+	@env -u REGISTRY KUBECONFIG=$(LOCAL_KUBECONFIG) $(PYTHON) hack/run_tests.py
 
 .PHONY: unit
 unit: $(VENV)/ready ## the tests that need no cluster
 	@$(PYTHON) -m pytest tests/unit
+
+.PHONY: apiserver
+apiserver: install ## the tests that need an API server but no node
+	@$(PYTHON) -m pytest tests/apiserver
+
+.PHONY: cluster-test
+cluster-test: install ## the tests on the local cluster's real node
+	@$(PYTHON) -m pytest tests/cluster
 
 .PHONY: lint
 lint: $(VENV)/ready ## style, types, and whether the CRD in the tree is what the code says

@@ -105,11 +105,22 @@ def _prepare() -> None:
     settings.STATE_DIR.mkdir(parents=True)
     settings.RUN_DIR.mkdir(parents=True, exist_ok=True)
     settings.RENDERED_DIR.mkdir()
-    settings.REGISTRY_DIR.mkdir(parents=True, exist_ok=True)
+    _keep_shared_blobs()
     pki.create_all()
     _render_configuration()
     host.save_kernel_settings()
     host.create_node_address()
+
+
+def _keep_shared_blobs() -> None:
+    """Removes what only the last cluster's registry had: it no longer knows whose blobs they are.
+
+    Those of the tree's own images are hard links to the image cache, and stay.
+    """
+    settings.REGISTRY_DIR.mkdir(parents=True, exist_ok=True)
+    for blob in settings.REGISTRY_DIR.glob("*/*"):
+        if blob.stat().st_nlink == 1:
+            blob.unlink()
 
 
 def _render_configuration() -> None:

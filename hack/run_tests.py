@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+"""Runs all layers of tests: lint, unit, API server, cluster.
+
+The last two run on the local cluster, which is started and set up on the way.
+The last line tells how many tests passed and failed.
+"""
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree
+
+import lint
+from devtools import places, steps
+
+REPORTS = places.CACHE / "reports"
+
+
+@dataclass(frozen=True)
+class Result:
+    name: str
+    seconds: float
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+
+
+@dataclass(frozen=True)
+class Pytest:
+    """A folder of tests. One that hangs must not hold up what runs the tests."""
+
+    name: str
+    limit_s: int
+
+    def __call__(self) -> Result:
+        report = REPORTS / f"{self.name}.xml"
+        report.unlink(missing_ok=True)
+        command = [sys.executable, "-m", "pytest", f"tests/{self.name}", f"--junitxml={report}"]
+        started = time.monotonic()
+        try:
+            code = subprocess.run(command, cwd=places.ROOT, check=False, timeout=self.limit_s)
+            ended_well = code.returncode in (0, 1)  # all passed, or some failed
+        except subprocess.TimeoutExpired:
+            steps.say(f"tests/{self.name}: stopped after {self.limit_s} s")
+            ended_well = False
+        return counted(self.name, time.monotonic() - started, report, ended_well)
+
+
+def counted(name: str, seconds: float, report: Path, ended_well: bool) -> Result:
+    """A run that broke off is one more failure, beside those it reported."""
+    failed = 0 if ended_well else 1
+    if not report.exists():
+        return Result(name, seconds, failed=max(failed, 1))
+    suites = ElementTree.parse(report).getroot().iter("testsuite")
+    total = dict.fromkeys(("tests", "failures", "errors", "skipped"), 0)
+    for suite in suites:
+        for key in total:
+            total[key] += int(suite.get(key, 0))
+    bad = total["failures"] + total["errors"]
+    passed = total["tests"] - bad - total["skipped"]
+    return Result(name, seconds, passed, bad + failed, total["skipped"])
+
+
+def run_lint() -> Result:
+    started = time.monotonic()
+    failed = len(lint.failed_checks())
+    passed = lint.number_of_checks() - failed
+    return Result("lint", time.monotonic() - started, passed, failed)
+
+
+def prepared(name: str, *commands: tuple[str, ...]) -> Callable[[], Result]:
+    """Programs that make ready what the next layers need; only a failure counts."""
+
+    def prepare() -> Result:
+        started = time.monotonic()
+        codes = (
+            subprocess.run(command, cwd=places.ROOT, check=False).returncode for command in commands
+        )
+        return Result(name, time.monotonic() - started, failed=1 if any(codes) else 0)
+
+    return prepare
+
+
+WITHOUT_CLUSTER: tuple[Callable[[], Result], ...] = (run_lint, Pytest("unit", limit_s=600))
+PREPARATIONS = (
+    prepared("programs of the cluster", ("hack/cluster/build",)),
+    prepared("start of the cluster", ("hack/cluster/cluster", "up")),
+    prepared("images", (sys.executable, "hack/images.py")),
+    prepared("install", (sys.executable, "hack/install.py")),
+)
+ON_CLUSTER = (Pytest("apiserver", limit_s=900), Pytest("cluster", limit_s=2400))
+
+
+def main() -> int:
+    REPORTS.mkdir(parents=True, exist_ok=True)
+    results = [layer() for layer in WITHOUT_CLUSTER]
+    for prepare in PREPARATIONS:
+        results.append(prepare())
+        if results[-1].failed:
+            steps.say(f"{results[-1].name} failed: the layers that need it are left out")
+            break
+    else:
+        results += [layer() for layer in ON_CLUSTER]
+    steps.say(table(results))
+    failed = sum(result.failed for result in results)
+    steps.say(f"{sum(result.passed for result in results)} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+def table(results: list[Result]) -> str:
+    lines = [f"\n{'':<26}{'seconds':>8}{'passed':>8}{'failed':>8}{'skipped':>9}"]
+    for result in results:
+        counts = f"{result.passed:>8}{result.failed:>8}{result.skipped:>9}"
+        lines.append(f"{result.name:<26}{result.seconds:>8.1f}{counts}")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
