@@ -102,8 +102,12 @@ class Service:
                 await asyncio.wait_for(self._stopping.wait(), self._config.scrub_seconds)
 
     async def _show(self) -> None:
+        shown: str | None = None
         while True:
             verdict = self._state()[1]
+            if verdict.reason != shown:
+                log.info("%s: %s", verdict.reason, verdict.message)
+                shown = verdict.reason
             status: ConditionStatus = "True" if verdict.ready else "False"
             self._reporter.want(Wish(status, verdict.reason, verdict.message))
             await asyncio.sleep(SHOW_SECONDS)

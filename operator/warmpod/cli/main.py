@@ -64,13 +64,16 @@ def pack(
     """Make a weights image of a model directory, one layer a shard."""
 
     def progress(path: str, size: int) -> None:
-        console.print(f"packed {escape(path)} ({size} bytes)")
+        console.print(f"packed {escape(path)} ({size} bytes)", soft_wrap=True)
 
     try:
         packed = pack_directory(directory, output, progress)
     except (WeightsError, OSError) as error:
         _fail(str(error))
-    console.print(f"{packed.digest}: {packed.layers} layers, {packed.manifest.size} bytes of model")
+    console.print(
+        f"{packed.digest}: {packed.layers} layers, {packed.manifest.size} bytes of model",
+        soft_wrap=True,
+    )
     console.print("Push it with one of:")
     console.print(f"  crane push {escape(str(output))} REGISTRY/REPOSITORY:TAG", soft_wrap=True)
     console.print(
