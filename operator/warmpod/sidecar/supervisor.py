@@ -8,7 +8,14 @@ from typing import Any
 from warmpod import reasons
 from warmpod.podstatus import ConditionReporter, Wish
 from warmpod.sidecar import lifecycle
-from warmpod.sidecar.boots import EVENTS_FILE, EventFollower, LauncherEvent, boot_ended, lock_held
+from warmpod.sidecar.boots import (
+    EVENTS_FILE,
+    Boot,
+    EventFollower,
+    LauncherEvent,
+    boot_ended,
+    lock_held,
+)
 from warmpod.sidecar.config import SidecarConfig
 from warmpod.sidecar.engine import Engine
 from warmpod.sidecar.exercise import Exercise, Record
@@ -62,7 +69,7 @@ class Supervisor:
 
     async def run(self) -> None:
         if not self._stopping_wanted():
-            (self._config.run_dir / GATE_CLOSED_FILE).unlink(missing_ok=True)
+            self._forget_stop()
         self._earlier = recall(self._config.run_dir)
         async with asyncio.TaskGroup() as tasks:
             while True:
@@ -118,12 +125,12 @@ class Supervisor:
         exercise = Exercise(current.boot.id, self._engine, self._config, self._tell)
         earlier = self._earlier if current.resuming else None
         running = tasks.create_task(exercise.run(earlier))
-        ending = tasks.create_task(self._await_end(current, running))
+        ending = tasks.create_task(self._await_end(current.boot, running))
         self._exercise, self._boot_tasks = exercise, [running, ending]
 
-    async def _await_end(self, state: lifecycle.BootState, running: asyncio.Task[None]) -> None:
-        await boot_ended(state.boot)
-        self._tell(lifecycle.LockReleased(state.boot.id))
+    async def _await_end(self, boot: Boot, running: asyncio.Task[None]) -> None:
+        await boot_ended(boot)
+        self._tell(lifecycle.LockReleased(boot.id))
         running.cancel()
 
     def _tell(self, event: lifecycle.Event) -> None:
@@ -188,9 +195,18 @@ class Supervisor:
         return (self._config.run_dir / STOPPING_FILE).exists()
 
     def _answer_stop(self, tasks: asyncio.TaskGroup, stopping: bool) -> None:
-        if stopping and not self._stop_answered:
-            tasks.create_task(self._confirm_closed())
+        if stopping == self._stop_answered:
+            return
         self._stop_answered = stopping
+        if not stopping:  # a new launcher in the same pod
+            self._forget_stop()
+            return
+        for running in self._boot_tasks[:1]:
+            running.cancel()  # our requests would hold up the drain
+        tasks.create_task(self._confirm_closed())
+
+    def _forget_stop(self) -> None:
+        (self._config.run_dir / GATE_CLOSED_FILE).unlink(missing_ok=True)
 
     async def _confirm_closed(self) -> None:
         """Our own probe is closed already, so go on also when the API server is away."""

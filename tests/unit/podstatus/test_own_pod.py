@@ -1,22 +1,11 @@
 import ssl
-import subprocess
 from pathlib import Path
 
 import pytest
 
+from unit.podstatus.certificates import make_certificates
 from unit.podstatus.fake_api import IDENTITY, fake_api
 from warmpod.podstatus import OwnPod, PodStatusError
-
-
-def make_certificates(folder: Path, *names: str) -> None:
-    for name in names:
-        subprocess.run(
-            f"openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN={name} "
-            f"-addext subjectAltName=IP:127.0.0.1 "
-            f"-keyout {folder}/{name}.key -out {folder}/{name}.crt".split(),
-            check=True,
-            capture_output=True,
-        )
 
 
 async def test_patch_names_the_pod_by_uid_and_touches_one_condition(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import fcntl
 import json
 import os
+import re
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -143,6 +144,18 @@ class Stage:
 
         await until(reached, lambda: f"{reason}, but {self.api.patches}")
         return self.warm()
+
+    async def until_engine_runs(self, requests: int) -> None:
+        """Wait until the engine's own metrics show this many requests."""
+        url = f"{self.scheme}://127.0.0.1:{self.engine_port}/metrics"
+        page = ""
+        while not re.search(rf"^vllm:num_requests_running\{{.*\}} {requests}\.0$", page, re.M):
+            await asyncio.sleep(0.02)
+            try:
+                async with self.client.get(url) as answer:
+                    page = await answer.text()
+            except aiohttp.ClientConnectionError:
+                continue  # not up yet
 
     async def readyz(self) -> int:
         url = f"http://127.0.0.1:{self.port}/readyz"
