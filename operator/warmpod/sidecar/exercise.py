@@ -28,6 +28,9 @@ LAST_PAUSE_SECONDS = 15.0
 # Until a compilation in the engine's log has come through the launcher, in seconds.
 LATE_COMPILE_LAG_SECONDS = 0.3
 
+# A warm-up that never settles goes on for days. More than the steady state looks at.
+KEPT_ROUNDS = 12
+
 # A first request may compile for many minutes. Cutting it loses nothing but its answer: the
 # engine goes on compiling, and the next request waits for that.
 REQUEST_SECONDS = 600.0
@@ -39,7 +42,8 @@ class Record:
 
     version: str = ""
     plan: Plan = field(default_factory=lambda: Plan(()))
-    rounds: list[Round] = field(default_factory=list)
+    rounds: list[Round] = field(default_factory=list)  # the last ones
+    played: int = 0
     judgement: str = ""
     late_compiles: int = 0
     memory: WarmMemory | None = None
@@ -65,8 +69,8 @@ class Exercise:
 
     async def run(self, earlier: WarmMemory | None) -> None:
         """`earlier`: a sidecar before this one has proven the boot warm."""
-        await self._wait_for_http()
         if earlier is None or not await self._resume(earlier):
+            await self._wait_for_http()
             await self._warm_up()
         await self._watch()
 
@@ -126,7 +130,8 @@ class Exercise:
             await asyncio.sleep(LATE_COMPILE_LAG_SECONDS)
         finished = self._finished(played, compiled_before)
         judgement = self._judge(finished)
-        self.record.rounds.append(finished)
+        self.record.played += 1
+        self.record.rounds = [*self.record.rounds, finished][-KEPT_ROUNDS:]
         self.record.judgement = judgement.why
         self._report(played, judgement, learned)
         return judgement.settled
@@ -138,7 +143,7 @@ class Exercise:
         return steady.judge([*self.record.rounds, latest], self._config.warmup.tolerance_percent)
 
     def _report(self, played: PlayedRound, judgement: steady.Judgement, learned: Learned) -> None:
-        number = len(self.record.rounds)
+        number = self.record.played
         log.info("boot %s: round %d: %s", self.boot_id, number, judgement.why)
         if played.problems:
             first = played.problems[0]
@@ -172,7 +177,7 @@ class Exercise:
         self._tell(lifecycle.TokenSeen(self.boot_id, time.monotonic()))
 
     def _over_budget(self) -> bool:
-        return len(self.record.rounds) >= self._config.warmup.max_rounds
+        return self.record.played >= self._config.warmup.max_rounds
 
     async def _watch(self) -> None:
         memory = self.record.memory

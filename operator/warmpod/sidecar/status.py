@@ -15,7 +15,7 @@ def status_page(verdict: Verdict | None, boot: str | None, record: Record) -> di
         "boot": boot,
         "engine_version": record.version,
         "notes": list(record.plan.notes),
-        "rounds": len(record.rounds),
+        "rounds": record.played,
         "judgement": record.judgement,
         "late_compiles": record.late_compiles,
         "canary_failures": record.canary_failures,

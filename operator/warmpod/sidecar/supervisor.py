@@ -89,7 +89,7 @@ class Supervisor:
     def render_metrics(self) -> bytes:
         record = self._record()
         errors = self._warm.errors + self._startup.errors
-        return self._metrics.render(len(record.rounds), record.canary_failures, errors)
+        return self._metrics.render(record.played, record.canary_failures, errors)
 
     def _record(self) -> Record:
         return self._exercise.record if self._exercise else Record()
