@@ -17,7 +17,7 @@ ROLLOUT_TIMEOUT = "180s"
 
 
 def main() -> None:
-    tag = f"dev-{images.version_of('operator')}"
+    tag = images.built("operator").tags[0]
     overlay = places.CACHE / "install"
     with steps.step(f"Install {places.registry()}/operator:{tag}"):
         write_overlay(overlay, tag)

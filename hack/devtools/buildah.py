@@ -49,19 +49,17 @@ def build(name: str, source: Build) -> None:
     _run("build", "--layers", *source.flags(), f"--tag={name}", str(source.context))
 
 
-def build_layout(layout: Path, source: Build, compress: bool) -> None:
-    """Builds an image straight into an OCI layout, all steps in one layer.
+def build_layout(layout: Path, source: Build) -> None:
+    """Builds an image straight into an OCI layout, all steps in one plain layer.
 
     For large images: every kept step would be written and read several times.
     """
-    how = ("--layers=false", f"--disable-compression={str(not compress).lower()}")
-    _run("build", *how, *source.flags(), f"--tag=oci:{layout}", str(source.context))
+    _run("build", "--layers=false", *source.flags(), f"--tag=oci:{layout}", str(source.context))
 
 
-def save(name: str, layout: Path, compress: bool) -> None:
+def save(name: str, layout: Path) -> None:
     """Writes an image from buildah's storage as an OCI layout."""
-    how = f"--disable-compression={str(not compress).lower()}"
-    _run("push", how, name, f"oci:{layout}")
+    _run("push", "--compression-format=zstd", name, f"oci:{layout}")
 
 
 def remove_unused() -> None:

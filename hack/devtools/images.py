@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from devtools import base, buildah, fingerprint, places
-from devtools.steps import step
+from devtools.layout import compress
+from devtools.steps import StepError, step
 
 DIRECTORY = places.CACHE / "images"
 
@@ -40,11 +41,13 @@ class Recipe:
 def _build(recipe: Recipe, name: str, layout: Path) -> None:
     """By kept steps: a change of the package does not install its dependencies again."""
     buildah.build(_local_name(name), _build_of(recipe))
-    buildah.save(_local_name(name), layout, compress=_compresses())
+    buildah.save(_local_name(name), layout)
+    buildah.remove_unused()
 
 
 def _build_large(recipe: Recipe, _name: str, layout: Path) -> None:
-    buildah.build_layout(layout, _build_of(recipe), compress=_compresses())
+    buildah.build_layout(layout, _build_of(recipe))
+    compress(layout)
 
 
 def _build_of(recipe: Recipe) -> buildah.Build:
@@ -56,11 +59,6 @@ def _build_of(recipe: Recipe) -> buildah.Build:
         {"BASE": parent} | ({} if recipe.parent else buildah.pip_arguments(wheels)),
         buildah.pip_volumes(wheels),
     )
-
-
-def _compresses() -> bool:
-    """Only for a network: to and from the local registry plain layers are faster."""
-    return places.registry() != places.LOCAL_REGISTRY
 
 
 def _pack_tiny_model(_recipe: Recipe, _name: str, layout: Path) -> None:
@@ -100,8 +98,7 @@ RECIPES = {
 def version_of(name: str) -> str:
     recipe = RECIPES[name]
     parent = version_of(recipe.parent) if recipe.parent else base.version()
-    further = (name, parent, "compressed" if _compresses() else "plain")
-    return fingerprint.of_sources(places.ROOT, recipe.sources, *further)[:12]
+    return fingerprint.of_sources(places.ROOT, recipe.sources, name, parent)[:12]
 
 
 def ensure(name: str) -> BuiltImage:
@@ -113,6 +110,14 @@ def ensure(name: str) -> BuiltImage:
     with step(f"Image {name}"):
         _rebuild(image)
     return image
+
+
+def built(name: str) -> BuiltImage:
+    """The image as it was built last, whatever has happened to the sources since."""
+    layout = DIRECTORY / name
+    if not (layout / "version").exists():
+        raise StepError(f"image {name} has not been built: run `make images` first")
+    return BuiltImage(name, layout, (layout / "version").read_text())
 
 
 def _rebuild(image: BuiltImage) -> None:

