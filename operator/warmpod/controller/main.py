@@ -9,7 +9,7 @@ import signal
 import socket
 import sys
 from contextlib import AsyncExitStack
-from typing import Any
+from typing import Any, cast
 
 import aiohttp
 import kopf
@@ -140,6 +140,8 @@ async def _listen(operator: Operator, configuration: Configuration) -> None:
     await kopf.operator(
         registry=events.registry(operator.receive, login),
         settings=events.settings(),
+        # kopf's own would ask for a user name, which an arbitrary uid in a container has not.
+        identity=cast("Any", operator.settings.identity),
         clusterwide=not operator.settings.watch_namespaces,
         namespaces=operator.settings.watch_namespaces,
     )
