@@ -108,7 +108,9 @@ def _prefetched(facts: Facts) -> Condition:
     if facts.eligible == 0:
         return Condition("False", reasons.NO_ELIGIBLE_NODES, _remedied(reasons.NO_ELIGIBLE_NODES))
     if facts.prefetched >= facts.eligible:
-        return Condition("True", reasons.PREFETCHED, _nodes(facts.prefetched, facts, "hold all images"))
+        return Condition(
+            "True", reasons.PREFETCHED, _nodes(facts.prefetched, facts, "hold all images")
+        )
     if problem is not None:
         return Condition("False", problem.reason, _short(problem.message))
     return Condition("False", reasons.PREFETCHING, reasons.PREFETCHING.meaning)

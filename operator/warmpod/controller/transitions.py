@@ -50,8 +50,10 @@ _PROGRESS: frozenset[Reason] = frozenset(
 
 def transitions(previous: dict[str, Any], new: dict[str, Any]) -> tuple[Transition, ...]:
     """Sorted as the conditions are, and each reason once however many conditions share it."""
-    found = {t.reason: t for t in reversed(list(_each(previous, new)))}
-    return tuple(reversed(found.values()))
+    found: dict[str, Transition] = {}
+    for transition in _each(previous, new):
+        found.setdefault(transition.reason, transition)
+    return tuple(found.values())
 
 
 def _each(previous: dict[str, Any], new: dict[str, Any]) -> Iterator[Transition]:

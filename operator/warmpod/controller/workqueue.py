@@ -44,9 +44,14 @@ class WorkQueue(Generic[K]):
     """Not thread-safe: belongs to one event loop."""
 
     def __init__(
-        self, call_later: CallLater, *, jitter: Callable[[], float] = random.random
+        self,
+        call_later: CallLater,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        jitter: Callable[[], float] = random.random,
     ) -> None:
         self._call_later = call_later
+        self._clock = clock
         self._jitter = jitter
         self._order: deque[K] = deque()
         self._waiting: set[K] = set()
@@ -67,9 +72,9 @@ class WorkQueue(Generic[K]):
             self._order.append(key)
             self._available.set()
 
-    def add_after(self, key: K, delay: float, *, now: float | None = None) -> None:
+    def add_after(self, key: K, delay: float) -> None:
         """Adds the key after `delay` seconds, unless an earlier time is set for it already."""
-        due = (time.monotonic() if now is None else now) + delay
+        due = self._clock() + delay
         timer = self._timers.get(key)
         if timer is not None:
             if timer[0] <= due:

@@ -1,0 +1,257 @@
+"""What is written, when, and what happens when the API server says no."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from unit.controller.builders import NAME, NAMESPACE, UID, Object, World, owned
+from unit.controller.fake_kube import FakeKube
+from warmpod.controller.apply import (
+    CONFLICT_SECONDS,
+    REJECTED_SECONDS,
+    Applier,
+    NamespaceTerminating,
+    Outcome,
+)
+from warmpod.controller.cache import Cache
+from warmpod.controller.kinds import DEPLOYMENT, SERVICE
+from warmpod.controller.kube import ApiError
+from warmpod.controller.metrics import Metrics
+from warmpod.controller.workqueue import RetryLater
+from warmpod.resources import deployment, service
+
+KEY = (NAMESPACE, NAME)
+MODEL = World().parsed
+SERVICE_BODY = service.build(MODEL)
+
+
+@dataclass
+class Bench:
+    kube: FakeKube = field(default_factory=FakeKube)
+    cache: Cache = field(default_factory=Cache)
+    now: float = 0.0
+
+    def __post_init__(self) -> None:
+        metrics = Metrics(CollectorRegistry(), self.cache)
+        self.applier = Applier(
+            self.kube,  # type: ignore[arg-type]
+            self.cache,
+            metrics,
+            clock=lambda: self.now,
+        )
+
+    async def apply(self, *objects: Object) -> Outcome:
+        return await self.applier.apply(KEY, UID, objects or (SERVICE_BODY,))
+
+    async def told(self, **changes: Any) -> None:
+        """Somebody changes the Service, and the watch tells."""
+        stored = self.kube.find(SERVICE, NAME)
+        assert stored is not None
+        self.cache.upsert(SERVICE, self.kube.put({**stored, **changes}))
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+async def test_an_object_is_written_once(bench: Bench) -> None:
+    assert (await bench.apply()).wrote
+    assert not (await bench.apply()).wrote
+    assert [call[0] for call in bench.kube.writes()] == ["apply"]
+
+
+async def test_what_was_written_is_in_the_cache_at_once(bench: Bench) -> None:
+    await bench.apply()
+    assert bench.cache.get(SERVICE, KEY) is not None
+
+
+async def test_a_changed_wish_is_written(bench: Bench) -> None:
+    await bench.apply()
+    changed = {**SERVICE_BODY, "spec": {**SERVICE_BODY["spec"], "type": "NodePort"}}
+    assert (await bench.apply(changed)).wrote
+
+
+async def test_drift_in_our_fields_is_repaired(bench: Bench) -> None:
+    await bench.apply()
+    stored = bench.kube.find(SERVICE, NAME)
+    assert stored is not None
+    await bench.told(spec={**stored["spec"], "selector": {"app": "stolen"}})
+    assert (await bench.apply()).wrote
+    repaired = bench.kube.find(SERVICE, NAME)
+    assert repaired is not None
+    assert repaired["spec"]["selector"]["warmpod.io/role"] == "serving"
+
+
+async def test_fields_of_others_are_left_alone(bench: Bench) -> None:
+    await bench.apply()
+    stored = bench.kube.find(SERVICE, NAME)
+    assert stored is not None
+    await bench.told(spec={**stored["spec"], "clusterIP": "10.0.0.1"})
+    assert not (await bench.apply()).wrote
+
+
+async def test_a_label_that_was_taken_off_comes_back(bench: Bench) -> None:
+    await bench.apply()
+    stored = bench.kube.find(SERVICE, NAME)
+    assert stored is not None
+    labels = {**stored["metadata"]["labels"]}
+    del labels["warmpod.io/component"]
+    await bench.told(metadata={**stored["metadata"], "labels": labels})
+    assert (await bench.apply()).wrote
+
+
+async def test_a_workload_is_compared_by_generation(bench: Bench) -> None:
+    world = World().store()
+    wanted = deployment.build(MODEL, world.stored[0], 1)
+    await bench.apply(wanted)
+    stored = bench.kube.find(DEPLOYMENT, NAME)
+    assert stored is not None
+    bench.cache.upsert(DEPLOYMENT, bench.kube.put({**stored, "status": {"replicas": 1}}))
+    assert not (await bench.apply(wanted)).wrote, "its status moved, not its spec"
+    scaled = {**stored, "spec": {**stored["spec"], "replicas": 9}}
+    bench.cache.upsert(DEPLOYMENT, bench.kube.put(scaled))
+    assert (await bench.apply(wanted)).wrote
+    repaired = bench.kube.find(DEPLOYMENT, NAME)
+    assert repaired is not None
+    assert repaired["spec"]["replicas"] == 1
+
+
+async def test_a_deleted_object_is_made_again(bench: Bench) -> None:
+    await bench.apply()
+    stored = bench.kube.objects.pop((SERVICE, *KEY))
+    bench.cache.remove(SERVICE, stored)
+    assert (await bench.apply()).wrote
+
+
+async def test_after_a_restart_each_object_is_applied_once(bench: Bench) -> None:
+    await bench.apply()
+    version = (bench.kube.find(SERVICE, NAME) or {})["metadata"]["resourceVersion"]
+    again = Bench(bench.kube, bench.cache)
+    assert (await again.apply()).wrote
+    assert (bench.kube.find(SERVICE, NAME) or {})["metadata"]["resourceVersion"] == version
+
+
+# --- Objects in the way ---------------------------------------------------------------------------
+
+
+def foreign(**metadata: Any) -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": NAME, "namespace": NAMESPACE, "uid": "uid-foreign", **metadata},
+        "spec": {"selector": {"app": "foreign"}},
+    }
+
+
+async def test_an_object_of_somebody_else_is_never_overwritten(bench: Bench) -> None:
+    bench.kube.put(foreign())
+    outcome = await bench.apply()
+    assert [f.reason for f in outcome.failures] == ["NameConflict"]
+    assert outcome.failures[0].object == "Service models/llama"
+    assert bench.kube.writes() == []
+
+    del bench.kube.objects[(SERVICE, *KEY)]
+    outcome = await bench.apply()
+    assert (outcome.wrote, outcome.failures) == (True, ())
+
+
+async def test_our_labels_alone_make_an_object_of_another_owner_no_child(bench: Bench) -> None:
+    meta = owned(NAME)
+    meta["labels"]["warmpod.io/model"] = "other"
+    meta["ownerReferences"][0]["uid"] = "uid-other"
+    bench.cache.upsert(SERVICE, bench.kube.put({**foreign(), "metadata": meta}))
+    assert [f.reason for f in (await bench.apply()).failures] == ["NameConflict"]
+
+
+async def test_a_child_of_an_earlier_model_of_that_name_is_waited_for(bench: Bench) -> None:
+    meta = owned(NAME)
+    meta["ownerReferences"][0]["uid"] = "uid-earlier"
+    bench.cache.upsert(SERVICE, bench.kube.put({**foreign(), "metadata": meta}))
+    assert [f.reason for f in (await bench.apply()).failures] == ["WaitingForDeletion"]
+    assert bench.kube.writes() == []
+
+
+async def test_a_child_that_is_being_deleted_is_waited_for(bench: Bench) -> None:
+    meta = {**owned(NAME), "deletionTimestamp": "2030-01-01T12:00:00Z"}
+    bench.cache.upsert(SERVICE, bench.kube.put({**foreign(), "metadata": meta}))
+    assert [f.reason for f in (await bench.apply()).failures] == ["WaitingForDeletion"]
+
+
+async def test_an_orphan_is_adopted(bench: Bench) -> None:
+    """After `kubectl delete --cascade=orphan` and a new creation."""
+    meta = owned(NAME)
+    del meta["ownerReferences"]
+    bench.cache.upsert(SERVICE, bench.kube.put({**foreign(), "metadata": meta}))
+    outcome = await bench.apply()
+    assert (outcome.wrote, outcome.failures) == (True, ())
+
+
+async def test_an_object_that_was_replaced_meanwhile_is_not_written(bench: Bench) -> None:
+    await bench.apply()
+    bench.kube.put(foreign())
+    changed = {**SERVICE_BODY, "spec": {**SERVICE_BODY["spec"], "type": "NodePort"}}
+    with pytest.raises(RetryLater) as raised:
+        await bench.apply(changed)
+    assert raised.value.delay == CONFLICT_SECONDS
+    assert (bench.kube.find(SERVICE, NAME) or {})["spec"] == {"selector": {"app": "foreign"}}
+    assert [f.reason for f in (await bench.apply(changed)).failures] == ["NameConflict"]
+
+
+# --- Errors ---------------------------------------------------------------------------------------
+
+
+async def test_a_rejected_object_is_told_and_not_tried_all_the_time(bench: Bench) -> None:
+    error = ApiError(422, "Invalid", "spec.ports: bad")
+    bench.kube.fail("apply", "Service", error, error)
+    first, second = await bench.apply(), await bench.apply()
+    assert first.failures == second.failures
+    assert first.failures[0].reason == "ChildRejected"
+    assert first.failures[0].message == "spec.ports: bad"
+    assert len(bench.kube.writes()) == 1
+    bench.now += REJECTED_SECONDS
+    await bench.apply()
+    assert len(bench.kube.writes()) == 2
+
+
+async def test_a_corrected_object_is_tried_at_once(bench: Bench) -> None:
+    bench.kube.fail("apply", "Service", ApiError(422, "Invalid", "bad"))
+    await bench.apply()
+    changed = {**SERVICE_BODY, "spec": {**SERVICE_BODY["spec"], "type": "NodePort"}}
+    assert (await bench.apply(changed)).failures == ()
+
+
+async def test_one_rejected_object_does_not_keep_the_others(bench: Bench) -> None:
+    bench.kube.fail("apply", "Service", ApiError(403, "Forbidden", "quota"))
+    world = World().store()
+    outcome = await bench.apply(SERVICE_BODY, deployment.build(MODEL, world.stored[0], 1))
+    assert outcome.wrote
+    assert len(outcome.failures) == 1
+
+
+async def test_retry_after_is_obeyed(bench: Bench) -> None:
+    error = ApiError(429, "TooManyRequests", "slow down", retry_after=7)
+    bench.kube.fail("apply", "Service", error)
+    with pytest.raises(RetryLater) as raised:
+        await bench.apply()
+    assert raised.value.delay == 7
+
+
+async def test_trouble_of_the_server_is_raised(bench: Bench) -> None:
+    bench.kube.fail("apply", "Service", ApiError(500, "InternalError", "etcd"))
+    with pytest.raises(ApiError):
+        await bench.apply()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [ApiError(403, "NamespaceTerminating", "terminating"), ApiError(404, "NotFound", "namespace")],
+)
+async def test_a_namespace_that_goes_ends_the_work(bench: Bench, error: ApiError) -> None:
+    bench.kube.fail("apply", "Service", error)
+    with pytest.raises(NamespaceTerminating):
+        await bench.apply()

@@ -1,0 +1,124 @@
+"""The cache only moves forward, whatever order news come in."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+
+from unit.controller.builders import NAME, NAMESPACE, Object, engine, owned, warm_model
+from warmpod.controller.cache import TOMBSTONES, Cache
+from warmpod.controller.kinds import CONTROLLER_REVISION, POD, SERVICE, WARM_MODEL
+from warmpod.controller.views import RevisionView
+
+KEY = (NAMESPACE, NAME)
+
+
+def pod(version: int, *, uid: str = "uid-a", phase: str = "Running") -> Object:
+    body = engine("a").body()
+    body["metadata"] |= {"resourceVersion": str(version), "uid": uid}
+    body["status"]["phase"] = phase
+    return body
+
+
+def phase(cache: Cache) -> str | None:
+    found = cache.get(POD, (NAMESPACE, "a"))
+    return getattr(found, "phase", None)
+
+
+def test_objects_are_found_by_the_model_they_belong_to() -> None:
+    cache = Cache()
+    assert cache.upsert(WARM_MODEL, warm_model()) == KEY
+    assert cache.upsert(POD, pod(1)) == KEY
+    assert [view.meta.name for view in cache.owned(POD, KEY)] == ["a"]
+    assert cache.owned(POD, (NAMESPACE, "other")) == []
+    assert [view.meta.key for view in cache.models()] == [KEY]
+
+
+def test_older_news_are_ignored() -> None:
+    cache = Cache()
+    cache.upsert(POD, pod(5, phase="Running"))
+    assert cache.upsert(POD, pod(4, phase="Pending")) is None
+    assert phase(cache) == "Running"
+
+
+def test_an_answer_that_comes_after_the_deletion_brings_nothing_back() -> None:
+    cache = Cache()
+    cache.upsert(POD, pod(5))
+    assert cache.remove(POD, pod(7)) == KEY
+    assert cache.upsert(POD, pod(6)) is None
+    assert phase(cache) is None
+    assert cache.owned(POD, KEY) == []
+
+
+def test_a_late_deletion_of_the_predecessor_takes_nothing_away() -> None:
+    cache = Cache()
+    cache.upsert(POD, pod(9, uid="uid-new"))
+    assert cache.remove(POD, pod(8, uid="uid-old")) is None
+    assert phase(cache) == "Running"
+
+
+def test_a_successor_of_the_same_name_is_taken() -> None:
+    cache = Cache()
+    cache.upsert(POD, pod(5))
+    cache.remove(POD, pod(6))
+    cache.upsert(POD, pod(7, uid="uid-new"))
+    assert phase(cache) == "Running"
+
+
+def test_a_list_takes_out_what_it_does_not_have() -> None:
+    cache = Cache()
+    cache.upsert(POD, pod(5))
+    assert cache.prune(POD, None, ["uid-else"], version=4) == set(), "newer than the list"
+    assert cache.prune(POD, "elsewhere", [], version=9) == set(), "another namespace"
+    assert cache.prune(POD, NAMESPACE, ["uid-a"], version=9) == set(), "listed"
+    assert cache.prune(POD, NAMESPACE, [], version=9) == {KEY}
+    assert phase(cache) is None
+
+
+def test_a_label_that_moves_moves_the_object() -> None:
+    cache = Cache()
+    cache.upsert(POD, pod(5))
+    moved = pod(6)
+    moved["metadata"]["labels"]["warmpod.io/model"] = "other"
+    assert cache.upsert(POD, moved) == (NAMESPACE, "other")
+    assert cache.owned(POD, KEY) == []
+    assert len(cache.owned(POD, (NAMESPACE, "other"))) == 1
+
+
+def test_memory_of_the_dead_is_bounded() -> None:
+    cache = Cache()
+    for number in range(TOMBSTONES + 10):
+        cache.remove(POD, pod(number, uid=f"uid-{number}"))
+    assert len(cache._gone) == TOMBSTONES
+
+
+def test_projection_drops_what_is_never_read() -> None:
+    cache = Cache()
+    service = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {**owned("llama"), "managedFields": [{"manager": "x"}]},
+        "spec": {"ports": []},
+        "status": {"loadBalancer": {}},
+    }
+    before = deepcopy(service)
+    cache.upsert(SERVICE, service)
+    assert service == before
+    body = getattr(cache.get(SERVICE, (NAMESPACE, "llama")), "body", {})
+    assert "status" not in body
+    assert "managedFields" not in body["metadata"]
+
+
+def test_revisions_of_a_daemonset_are_not_kept() -> None:
+    cache = Cache()
+    meta = owned("llama-prefetch-1")
+    meta["ownerReferences"] = [{"kind": "DaemonSet", "uid": "uid-ds", "controller": True}]
+    obj = {
+        "apiVersion": "apps/v1",
+        "kind": "ControllerRevision",
+        "metadata": meta,
+        "data": {"x": 1},
+    }
+    cache.upsert(CONTROLLER_REVISION, obj)
+    found = cache.get(CONTROLLER_REVISION, (NAMESPACE, "llama-prefetch-1"))
+    assert isinstance(found, RevisionView)
+    assert found.text == ""

@@ -1,0 +1,333 @@
+"""Whole reconciles against an API server in memory."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+
+from unit.controller.builders import (
+    ENGINE_DIGEST,
+    ENGINE_IMAGE,
+    MODEL_DIGEST,
+    MODEL_IMAGE,
+    NAME,
+    NAMESPACE,
+    NOW,
+    SETTINGS,
+    World,
+    ago,
+    engine,
+    prefetch,
+    warm_model,
+)
+from unit.controller.fake_kube import FakeKube
+from warmpod.controller.apply import Applier
+from warmpod.controller.cache import Cache
+from warmpod.controller.kinds import (
+    CACHED,
+    CONTROLLER_REVISION,
+    DAEMON_SET,
+    DEPLOYMENT,
+    POD,
+    SERVICE,
+    WARM_MODEL,
+)
+from warmpod.controller.kube import ApiError
+from warmpod.controller.metrics import Metrics
+from warmpod.controller.observe import Observer
+from warmpod.controller.reconcile import Reconciler
+from warmpod.controller.recorder import Recorder
+from warmpod.controller.registry import Resolution, Resolved
+from warmpod.controller.sweep import Sweeper
+from warmpod.controller.workqueue import RetryLater
+
+KEY = (NAMESPACE, NAME)
+Object = dict[str, Any]
+
+
+class FakeResolver:
+    def __init__(self) -> None:
+        self.answers: dict[str, Resolution | None] = {
+            ENGINE_IMAGE: Resolved(ENGINE_DIGEST),
+            MODEL_IMAGE: Resolved(MODEL_DIGEST),
+        }
+        self.asked: list[str] = []
+
+    def lookup(self, image: str, key: tuple[str, str]) -> Resolution | None:
+        self.asked.append(image)
+        return self.answers[image]
+
+
+class Cluster:
+    """The operator's parts around a fake API server; `observe()` is the watch catching up."""
+
+    def __init__(self) -> None:
+        self.kube = FakeKube()
+        self.cache = Cache()
+        self.counters = CollectorRegistry()
+        self.resolver = FakeResolver()
+        self.kube.put(
+            {
+                "apiVersion": "v1",
+                "kind": "Namespace",
+                "metadata": {"name": NAMESPACE, "namespace": "", "labels": {}},
+            }
+        )
+        self.restart()
+
+    def restart(self) -> None:
+        """Another operator process over the same cluster."""
+        self.cache = Cache()
+        self.counters = CollectorRegistry()
+        metrics = Metrics(self.counters, self.cache)
+        kube: Any = self.kube
+        resolver: Any = self.resolver
+        self.reconciler = Reconciler(
+            kube,
+            self.cache,
+            Observer(kube, self.cache, resolver, SETTINGS),
+            Applier(kube, self.cache, metrics),
+            Recorder(kube, metrics, "test"),
+            metrics,
+            now=lambda: NOW,
+        )
+
+    async def observe(self) -> None:
+        sweeper = Sweeper(self.kube, self.cache, (), lambda _: None)  # type: ignore[arg-type]
+        for kind in CACHED:
+            await sweeper.sweep(kind)
+
+    async def reconcile(self) -> float | None:
+        await self.observe()
+        return await self.reconciler(KEY)
+
+    def update(self, kind: Any, name: str, **fields: Any) -> None:
+        stored = self.kube.find(kind, name)
+        assert stored is not None
+        self.kube.put({**deepcopy(stored), **fields})
+
+    def condition(self, name: str) -> Object:
+        model = self.kube.find(WARM_MODEL, NAME)
+        assert model is not None
+        found: Object = next(c for c in model["status"]["conditions"] if c["type"] == name)
+        return found
+
+    def events(self) -> list[str]:
+        return [obj["reason"] for obj in self.kube.objects.values() if obj["kind"] == "Event"]
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    found = Cluster()
+    found.kube.put(warm_model())
+    return found
+
+
+async def bring_up(cluster: Cluster) -> None:
+    await cluster.reconcile()
+    status = {"observedGeneration": 1, "desiredNumberScheduled": 1}
+    cluster.update(DAEMON_SET, f"{NAME}-prefetch", status=status)
+    revision = World().hash
+    cluster.kube.put(prefetch().of(revision).resident().body())
+    await cluster.reconcile()
+    cluster.kube.put(engine().of(revision).warm().body())
+    await cluster.reconcile()
+
+
+async def test_from_nothing_to_warm(cluster: Cluster) -> None:
+    await cluster.reconcile()
+    assert cluster.kube.find(CONTROLLER_REVISION, f"{NAME}-{World().hash}") is not None
+    assert cluster.kube.find(DAEMON_SET, f"{NAME}-prefetch") is not None
+    assert cluster.kube.find(DEPLOYMENT, NAME) is None
+    assert cluster.condition("Ready")["status"] == "Unknown"
+    await bring_up(cluster)
+    assert cluster.kube.find(DEPLOYMENT, NAME) is not None
+    assert cluster.condition("Ready")["status"] == "True"
+    assert sorted(cluster.events()) == ["AllWarm", "Prefetched", "Resident", "RevisionCreated"]
+
+
+async def test_nothing_is_written_when_nothing_changed(cluster: Cluster) -> None:
+    await bring_up(cluster)
+    before = len(cluster.kube.writes())
+    for _ in range(3):
+        assert await cluster.reconcile() is None
+    assert len(cluster.kube.writes()) == before
+
+
+async def test_a_restart_of_the_operator_changes_nothing(cluster: Cluster) -> None:
+    await bring_up(cluster)
+    before = deepcopy(cluster.kube.objects)
+    cluster.restart()
+    await cluster.reconcile()
+    assert cluster.kube.objects == before
+
+
+async def test_the_models_spec_and_metadata_are_never_written(cluster: Cluster) -> None:
+    def untouchable() -> Object:
+        model = cluster.kube.find(WARM_MODEL, NAME)
+        assert model is not None
+        moving = ("resourceVersion", "uid", "generation")
+        kept = {k: v for k, v in model["metadata"].items() if k not in moving}
+        return {"spec": deepcopy(model["spec"]), "metadata": kept}
+
+    before = untouchable()
+    await bring_up(cluster)
+    assert untouchable() == before
+
+
+async def test_the_status_is_written_by_status_alone(cluster: Cluster) -> None:
+    await bring_up(cluster)
+    verbs = {verb for verb, kind, _ in cluster.kube.writes() if kind == "WarmModel"}
+    assert verbs == {"apply"}
+
+
+async def test_fixed_digests_are_not_asked_for_again(cluster: Cluster) -> None:
+    await bring_up(cluster)
+    cluster.resolver.asked.clear()
+    await cluster.reconcile()
+    assert cluster.resolver.asked == []
+
+
+async def test_a_name_that_is_taken_and_freed(cluster: Cluster) -> None:
+    foreign = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": NAME, "namespace": NAMESPACE},
+        "spec": {"selector": {"app": "other"}},
+    }
+    cluster.kube.put(foreign)
+    assert await cluster.reconcile() is not None, "nobody tells when it goes, so look again"
+    assert cluster.condition("Ready")["reason"] == "NameConflict"
+    assert (cluster.kube.find(SERVICE, NAME) or {})["spec"] == {"selector": {"app": "other"}}
+    del cluster.kube.objects[(SERVICE, NAMESPACE, NAME)]
+    await cluster.reconcile()
+    assert cluster.condition("Ready")["reason"] != "NameConflict"
+
+
+async def test_a_deleted_child_comes_back(cluster: Cluster) -> None:
+    await bring_up(cluster)
+    del cluster.kube.objects[(SERVICE, NAMESPACE, NAME)]
+    await cluster.reconcile()
+    assert cluster.kube.find(SERVICE, NAME) is not None
+
+
+async def test_refused_pods_of_the_daemonset_are_read_from_its_events(cluster: Cluster) -> None:
+    await cluster.reconcile()
+    status = {"observedGeneration": 1, "desiredNumberScheduled": 1}
+    cluster.update(DAEMON_SET, f"{NAME}-prefetch", status=status)
+    event = {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": "e", "namespace": NAMESPACE},
+        "reason": "FailedCreate",
+        "message": 'pods "x" is forbidden: violates PodSecurity "restricted:latest"',
+        "lastTimestamp": "2999-01-01T00:00:00Z",
+    }
+    cluster.kube.put(event)
+    assert await cluster.reconcile() is not None
+    assert cluster.condition("Prefetched")["reason"] == "PodSecurityViolation"
+
+
+async def test_a_namespace_that_may_not_be_read_counts_as_privileged(cluster: Cluster) -> None:
+    cluster.kube.fail("get", "Namespace", ApiError(403, "Forbidden", "no"))
+    await cluster.reconcile()
+    assert cluster.kube.find(DAEMON_SET, f"{NAME}-prefetch") is not None
+
+
+async def test_a_model_that_is_gone_is_forgotten(cluster: Cluster) -> None:
+    await bring_up(cluster)
+    del cluster.kube.objects[(WARM_MODEL, NAMESPACE, NAME)]
+    before = len(cluster.kube.writes())
+    assert await cluster.reconcile() is None
+    assert len(cluster.kube.writes()) == before
+
+
+async def test_a_model_that_is_being_deleted_is_left_to_the_garbage_collector(
+    cluster: Cluster,
+) -> None:
+    await bring_up(cluster)
+    stored = cluster.kube.find(WARM_MODEL, NAME)
+    assert stored is not None
+    stored["metadata"]["deletionTimestamp"] = ago(seconds=1)
+    before = len(cluster.kube.writes())
+    cluster.kube.objects.pop((SERVICE, NAMESPACE, NAME))
+    assert await cluster.reconcile() is None
+    assert len(cluster.kube.writes()) == before
+
+
+async def test_a_namespace_that_is_being_deleted_is_no_error(cluster: Cluster) -> None:
+    error = ApiError(403, "NamespaceTerminating", "terminating")
+    cluster.kube.fail("apply", "ServiceAccount", error)
+    assert await cluster.reconcile() is None
+
+
+@pytest.mark.parametrize("status", [404, 409])
+async def test_a_model_that_goes_while_its_status_is_written(cluster: Cluster, status: int) -> None:
+    cluster.kube.fail("apply", "WarmModel", ApiError(status, "x", "x"))
+    await cluster.reconcile()
+
+
+async def test_retry_after_on_the_status(cluster: Cluster) -> None:
+    cluster.kube.fail("apply", "WarmModel", ApiError(429, "x", "x", retry_after=9))
+    with pytest.raises(RetryLater) as raised:
+        await cluster.reconcile()
+    assert raised.value.delay == 9
+
+
+async def test_a_lost_event_stops_nothing(cluster: Cluster) -> None:
+    cluster.kube.fail("create", "Event", ApiError(500, "x", "x"))
+    await cluster.reconcile()
+    assert cluster.kube.find(DAEMON_SET, f"{NAME}-prefetch") is not None
+    assert "warmpod_operator_events_lost_total 1.0" in generate_latest(cluster.counters).decode()
+
+
+async def test_the_same_event_again_is_counted(cluster: Cluster) -> None:
+    await bring_up(cluster)
+    revision = World().hash
+    for pod in (engine().not_warm("NoTokenYet", "no token"), engine().warm()) * 2:
+        cluster.kube.put(pod.of(revision).body())
+        await cluster.reconcile()
+    counts = {
+        obj["reason"]: obj["count"]
+        for obj in cluster.kube.objects.values()
+        if obj["kind"] == "Event"
+    }
+    assert counts["NoTokenYet"] == 2
+    assert counts["AllWarm"] == 3
+
+
+async def test_metrics_count_models_and_pods_without_their_names(cluster: Cluster) -> None:
+    await bring_up(cluster)
+    await cluster.observe()
+    text = generate_latest(cluster.counters).decode()
+    ready = 'warmpod_warmmodels{condition="Ready",namespace="models",status="True"} 1.0'
+    assert ready in text
+    assert 'warmpod_pods{component="engine",namespace="models",state="warm"} 1.0' in text
+    assert engine().name not in text
+
+
+async def test_stale_revisions_are_deleted(cluster: Cluster) -> None:
+    for number in range(9):
+        model = cluster.kube.find(WARM_MODEL, NAME)
+        assert model is not None
+        spec = deepcopy(model["spec"])
+        spec["engine"]["args"] = [f"--number={number}"]
+        cluster.update(WARM_MODEL, NAME, spec=spec)
+        await cluster.reconcile()
+    kept = [key for key in cluster.kube.objects if key[0] is CONTROLLER_REVISION]
+    assert len(kept) == 6  # five, and the one that the DaemonSet has
+
+
+async def test_pods_of_another_model_are_not_counted(cluster: Cluster) -> None:
+    await bring_up(cluster)
+    other = engine("other-0").of(World().hash).warm().body()
+    other["metadata"]["labels"]["warmpod.io/model"] = "other"
+    cluster.kube.put(other)
+    await cluster.reconcile()
+    model = cluster.kube.find(WARM_MODEL, NAME)
+    assert model is not None
+    assert model["status"]["replicas"] == 1
+    assert len([1 for kind, *_ in cluster.kube.objects if kind is POD]) == 3

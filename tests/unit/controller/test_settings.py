@@ -1,0 +1,49 @@
+"""The environment of the operator."""
+
+from __future__ import annotations
+
+import pytest
+
+from warmpod.controller.settings import InvalidSettings, from_environment
+
+BASE = {"WARMPOD_OPERATOR_IMAGE": "image", "WARMPOD_NAMESPACE": "system"}
+
+
+def test_defaults() -> None:
+    found = from_environment(BASE, "host")
+    assert found.watch_namespaces == ()
+    assert found.port == 8080
+    assert found.identity == "host"
+    assert found.heartbeat_watched
+
+
+def test_everything_given() -> None:
+    given = {
+        **BASE,
+        "WARMPOD_WATCH_NAMESPACES": " b, a,,b",
+        "WARMPOD_PORT": "9000",
+        "POD_NAME": "me",
+    }
+    found = from_environment(given, "host")
+    assert found.watch_namespaces == ("a", "b")
+    assert (found.port, found.identity) == (9000, "me")
+    assert not found.heartbeat_watched
+
+
+def test_the_pods_namespace_is_the_default() -> None:
+    given = {"WARMPOD_OPERATOR_IMAGE": "image", "POD_NAMESPACE": "pods"}
+    assert from_environment(given, "host").namespace == "pods"
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"WARMPOD_OPERATOR_IMAGE": ""}, "WARMPOD_OPERATOR_IMAGE"),
+        ({"WARMPOD_NAMESPACE": ""}, "WARMPOD_NAMESPACE"),
+        ({"WARMPOD_PORT": "http"}, "WARMPOD_PORT"),
+        ({"WARMPOD_PORT": "70000"}, "WARMPOD_PORT"),
+    ],
+)
+def test_errors_name_the_variable(change: dict[str, str], named: str) -> None:
+    with pytest.raises(InvalidSettings, match=named):
+        from_environment({**BASE, **change}, "host")
