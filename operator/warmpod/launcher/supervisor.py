@@ -156,6 +156,9 @@ class Supervisor:
             # Nobody is served yet, and vLLM would ignore a polite signal while it starts.
             processes.send_group(boot.pid, signal.SIGKILL)
         self._wait(SECOND_TERM, lambda: boot.ending is not None)
+        if boot.ending is None:
+            # The kernel cannot kill it, for example while a driver call hangs.
+            boot.end(Ending("stopping"))
 
     def _serves(self, boot: Boot) -> bool:
         known = boot.listener.ready.is_set() or was_warm(self._options.run_dir, boot.id)
@@ -187,20 +190,19 @@ class Supervisor:
     def _clear_leftovers(self) -> None:
         """End every process that is left: the next boot needs their memory and their port."""
         politely = 0.0 if self._stop_requests else LEFTOVERS_TERM
-        for number, seconds in (
-            (signal.SIGTERM, politely),
-            (signal.SIGKILL, LEFTOVERS_KILL),
-        ):
-            for process in living_descendants():
-                processes.send(process.pid, number)
-            if self._wait_until_alone(seconds):
-                return
+        if self._end_all(signal.SIGTERM, politely) or self._end_all(signal.SIGKILL, LEFTOVERS_KILL):
+            return
         left = ", ".join(str(process.pid) for process in living_descendants())
         say(f"processes of the last boot cannot be killed: {left}")
 
-    def _wait_until_alone(self, seconds: float) -> bool:
+    def _end_all(self, number: signal.Signals, seconds: float) -> bool:
+        """Signal every descendant once, also those that are forked meanwhile."""
         deadline = time.monotonic() + seconds
-        while living_descendants():
+        signalled: set[int] = set()
+        while left := {process.pid for process in living_descendants()}:
+            for pid in left - signalled:
+                processes.send(pid, number)
+            signalled |= left
             if time.monotonic() >= deadline:
                 return False
             self._step(LEFTOVERS_PERIOD)
