@@ -21,10 +21,12 @@ logger = logging.getLogger(__name__)
 NAME = "warmpod-operator"
 #: Seconds: how long a silent holder is respected, when the holder itself must have given up
 #: (earlier, so that two never overlap), and how often it renews.
-DURATION = 15
-RENEW_DEADLINE = 10.0
+DURATION = 30
+RENEW_DEADLINE = 20.0
 RENEW_PERIOD = 5.0
 RETRY_PERIOD = 2.0
+#: Seconds for one try; the last one may begin just before the deadline and must end in time.
+ATTEMPT_TIMEOUT = 5.0
 
 
 class LeaseLost(Exception):
@@ -85,14 +87,14 @@ class Lease:
         """One try to take or renew; False when somebody else holds it or the API cannot be
         reached."""
         try:
-            async with asyncio.timeout(RENEW_PERIOD):
+            async with asyncio.timeout(ATTEMPT_TIMEOUT):
                 held = await self._take()
         except ApiError as error:
             if error.status != 409:
                 logger.warning("lease: %s", error)
             return False
         except (Unreachable, TimeoutError) as error:
-            logger.warning("lease: %s", error or "time-out")
+            logger.warning("lease: %s", str(error) or "time-out")
             return False
         if held:
             self.renewed_at = self._clock()
