@@ -48,6 +48,14 @@ def many(count: int, values: list[float]) -> dict[str, list[float]]:
         pytest.param(
             {"a": [100, 150, 100, 150, 100, 100]}, True, id="noisy, but not getting faster"
         ),
+        pytest.param(
+            {"a": [96, 41, 321, 29, 249, 36]},
+            True,
+            id="a neighbour on the same cores",
+        ),
+        pytest.param(
+            {"a": [174, 329, 60, 209, 62, 624]}, True, id="a neighbour, but the same best"
+        ),
         pytest.param({"a": [300, 250, 300, 150, 100, 150]}, False, id="noisy, and getting faster"),
         pytest.param({"a": [1000, 800, 640, 512, 410, 328]}, False, id="falling all the way"),
     ],
