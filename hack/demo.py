@@ -38,18 +38,18 @@ def main() -> None:
 def wait_until_ready() -> None:
     """Tells each new state on the way; it comes from conditions, which say what goes on."""
     deadline = time.monotonic() + READY_TIMEOUT_S
-    told: list[str] = []
+    told: set[str] = set()
     while True:
         model = kube.get("warmmodel", NAMESPACE, MODEL)
         pods = kube.get("pods", NAMESPACE, selector=f"warmpod.io/model={MODEL}")
-        lines = state_lines(model, pods.get("items", []))
-        for line in lines:
-            if line not in told:
-                steps.say(f"    {line}")
-        told = lines
+        states = current_states(model, pods.get("items", []))
+        for state in states.keys() - told:
+            steps.say(f"    {state}: {states[state]}".removesuffix(": "))
+        told = set(states)
         if is_ready(model):
             return
         if time.monotonic() > deadline:
+            lines = (f"{state}: {message}" for state, message in states.items())
             raise steps.StepError(
                 f"WarmModel {MODEL} is not Ready after {READY_TIMEOUT_S:.0f} s:\n"
                 + "\n".join(lines)
@@ -67,27 +67,22 @@ def is_ready(model: JsonObject) -> bool:
     )
 
 
-def state_lines(model: JsonObject, pods: list[JsonObject]) -> list[str]:
-    """One line a condition, of the WarmModel and of warmpod's own on its pods."""
-    lines = [
-        f"{MODEL}: {condition_text(condition)}"
-        for condition in model.get("status", {}).get("conditions", [])
-        if condition["type"] in ("Ready", "Stalled")
-    ]
+def current_states(model: JsonObject, pods: list[JsonObject]) -> dict[str, str]:
+    """States with their messages, of the WarmModel and of warmpod's own conditions on its pods."""
+    states = states_of(MODEL, model, ("Ready", "Stalled"))
     for pod in pods:
-        lines += [
-            f"pod {pod['metadata']['name']}: {condition_text(condition)}"
-            for condition in pod.get("status", {}).get("conditions", [])
-            if condition["type"] in ("warmpod.io/Warm", "warmpod.io/Resident")
-        ]
-    return lines
+        name = f"pod {pod['metadata']['name']}"
+        states |= states_of(name, pod, ("warmpod.io/Warm", "warmpod.io/Resident"))
+    return states
 
 
-def condition_text(condition: JsonObject) -> str:
-    """Counted seconds in messages would make a new line each time: only the first words count."""
-    message = re.split(r"[;\n]", condition.get("message", ""))[0]
-    kind = condition["type"].removeprefix("warmpod.io/")
-    return f"{kind} is {condition['status']} ({condition.get('reason', '')}) {message}".rstrip()
+def states_of(name: str, holder: JsonObject, types: tuple[str, ...]) -> dict[str, str]:
+    return {
+        f"{name}: {condition['type'].removeprefix('warmpod.io/')} is {condition['status']}"
+        f" ({condition.get('reason', '')})": condition.get("message", "")
+        for condition in holder.get("status", {}).get("conditions", [])
+        if condition["type"] in types
+    }
 
 
 @contextmanager

@@ -66,10 +66,10 @@ def test_states_are_told_from_the_model_and_its_pods():
             ]
         },
     }
-    assert demo.state_lines(model, [pod]) == [
-        "tiny: Ready is False (Warming) 1 of 1",
-        "pod tiny-1: Warm is False (EngineStarting)",
-    ]
+    assert demo.current_states(model, [pod]) == {
+        "tiny: Ready is False (Warming)": "1 of 1",
+        "pod tiny-1: Warm is False (EngineStarting)": "",
+    }
 
 
 REPORT = '<testsuites><testsuite tests="5" failures="1" errors="1" skipped="1"/></testsuites>'
