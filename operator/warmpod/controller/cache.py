@@ -2,8 +2,8 @@
 
 Fed by watch events, by the answers to the operator's own writes, and by lists. Whatever comes, an
 object only moves forward in resourceVersion (comparable as integers since Kubernetes 1.35, and in
-practice long before), so an event that was under way while we wrote cannot take us back, and a
-decision is never made on a state older than our own last write.
+practice long before), so an event that was under way while we wrote cannot take us back, a decision
+is never made on a state older than our own last write, and the echo of our own write is no news.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ class Cache:
         return [objects[key] for key in sorted(self._owned[kind].get(owner, ()))]
 
     def upsert(self, kind: Kind, obj: Object) -> Key | None:
-        """Takes an object in; returns the WarmModel it concerns. Older news are ignored."""
+        """Takes an object in; returns the WarmModel it concerns, or None if it is no news."""
         view = project(kind, obj)
         key = view.meta.key
         known = self._objects[kind].get(key)
-        if view.meta.uid in self._gone or (known is not None and _older(view.meta, known.meta)):
+        if view.meta.uid in self._gone or (known is not None and not _newer(view.meta, known.meta)):
             return None
         if known is not None:
             self._forget(kind, known.meta)
@@ -108,5 +108,5 @@ class Cache:
             self._gone.popitem(last=False)
 
 
-def _older(news: Meta, known: Meta) -> bool:
-    return news.resource_version < known.resource_version
+def _newer(news: Meta, known: Meta) -> bool:
+    return news.resource_version > known.resource_version

@@ -97,8 +97,7 @@ def _ready(facts: Facts, warm: Condition) -> Condition:
         # What stands in the way of one thing is said once, by the worst of it.
         other = [p for p in serious if p.area != serious[0].area][:1]
         return Condition("False", serious[0].reason, _join(serious[0], *other, *notices))
-    begun = facts.stored and facts.eligible is not None
-    return Condition("False" if begun else "Unknown", warm.reason, _join(warm.message, *notices))
+    return Condition(_not_true(facts), warm.reason, _join(warm.message, *notices))
 
 
 def _prefetched(facts: Facts) -> Condition:
@@ -123,9 +122,8 @@ def _weights_resident(facts: Facts) -> Condition:
     if facts.eligible == 0:
         return Condition("False", reasons.NO_ELIGIBLE_NODES, _remedied(reasons.NO_ELIGIBLE_NODES))
     if facts.resident >= facts.eligible:
-        return Condition(
-            "True", reasons.RESIDENT, _nodes(facts.resident, facts, "have the weights")
-        )
+        reason = reasons.RESIDENT if facts.held_on_nodes else reasons.VERIFIED
+        return Condition("True", reason, _nodes(facts.resident, facts, "have the weights"))
     if problem is not None:
         return Condition("False", problem.reason, _short(problem.message))
     if facts.prefetched < facts.eligible:
@@ -138,14 +136,24 @@ def _warm(facts: Facts) -> Condition:
         return Condition("True", reasons.SCALED_TO_ZERO, reasons.SCALED_TO_ZERO.meaning)
     count = f"{min(facts.warm, facts.wanted)} of {facts.wanted} pods are warm"
     if facts.warm >= facts.wanted:
-        return Condition("True", reasons.ALL_WARM, count)
+        return _all_warm(facts, count)
     problem = _first(facts, Area.SPEC, Area.ENGINE)
     if problem is not None and problem.reason != reasons.UNKNOWN_ARGUMENT:
         return Condition("False", problem.reason, _short(f"{count}. {problem.message}"))
-    status: Status = "False" if facts.stored and facts.eligible is not None else "Unknown"
     reason, why = _engine_progress(facts)
     meanwhile = " Pods of the previous revision serve meanwhile." if facts.others_serve else ""
-    return Condition(status, reason, f"{count}. {why}{meanwhile}")
+    return Condition(_not_true(facts), reason, f"{count}. {why}{meanwhile}")
+
+
+def _all_warm(facts: Facts, count: str) -> Condition:
+    unproven = reasons.OPENED_UNPROVEN
+    if any(pod.conditions[WARM_CONDITION].reason == unproven for pod in facts.warm_pods):
+        return Condition("True", unproven, f"{count}. {_remedied(unproven)}")
+    return Condition("True", reasons.ALL_WARM, count)
+
+
+def _not_true(facts: Facts) -> Status:
+    return "False" if facts.begun else "Unknown"
 
 
 def _engine_progress(facts: Facts) -> tuple[str, str]:

@@ -44,6 +44,8 @@ class Facts:
     """Hash of what the spec asks for."""
     stored: bool
     """Whether that revision is in a ControllerRevision."""
+    begun: bool
+    """Whether engines run or could run, so that what is missing is missing and not just unknown."""
     serving: int
     """Serving pods that exist."""
     ready: int
@@ -65,6 +67,19 @@ class Facts:
     now: datetime
 
     @property
+    def warm_pods(self) -> tuple[PodView, ...]:
+        return tuple(filter(is_warm, self.engine_pods))
+
+    @property
+    def held_on_nodes(self) -> bool:
+        """False when each engine pod holds a copy of its own, and agents only verify."""
+        return not any(
+            pod.is_true(RESIDENT_CONDITION)
+            and pod.conditions[RESIDENT_CONDITION].reason == reasons.VERIFIED
+            for pod in self.prefetch_pods
+        )
+
+    @property
     def others_serve(self) -> bool:
         """Whether pods of another revision take traffic."""
         return self.ready > sum(pod.is_true("Ready") for pod in self.engine_pods)
@@ -74,16 +89,18 @@ def gather(observed: Observed, model: WarmModel, revision: str, now: datetime) -
     serving = [pod for pod in observed.engine_pods if _serves(pod)]
     engines = _current(observed.engine_pods, revision)
     prefetch = _current(observed.prefetch_pods, revision)
+    eligible = _eligible(observed, revision)
     stored = any(found.revision.hash == revision for found in observed.revisions)
     found = sorted(_problems(observed, model, engines, prefetch, now), key=lambda p: p.rank)
     return Facts(
         wanted=model.spec.replicas,
         revision=revision,
         stored=stored,
+        begun=observed.deployment is not None or (stored and eligible is not None),
         serving=len(serving),
         ready=sum(pod.is_true("Ready") for pod in serving),
         warm=sum(is_warm(pod) for pod in engines),
-        eligible=_eligible(observed, revision),
+        eligible=eligible,
         prefetched=sum(map(holds_images, prefetch)),
         resident=sum(pod.is_true(RESIDENT_CONDITION) for pod in prefetch),
         verified=any(map(has_verified, prefetch)),

@@ -82,6 +82,9 @@ class Operator:
         if key is not None:
             self.queue.add(key)
 
+    async def worker(self) -> None:
+        await run_worker(self.queue, self.reconciler, self.finished, (ApiError, Unreachable))
+
     def finished(self, key: Key, seconds: float, error: BaseException | None) -> None:
         self.metrics.reconciled(seconds, error)
         if self.cache.model(key) is None:
@@ -123,7 +126,7 @@ async def run(settings: OperatorSettings) -> None:
         operator.health.listed = True
         background.start(operator.sweeper.periodically())
         for _ in range(WORKERS):
-            background.start(run_worker(operator.queue, operator.reconciler, operator.finished))
+            background.start(operator.worker())
         await _listen(operator, configuration)
 
 

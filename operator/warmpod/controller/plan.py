@@ -80,7 +80,7 @@ def _plan(observed: Observed, model: WarmModel, now: datetime) -> Plan:
     apply = list(_base(model))
     if stored is not None:
         apply += _workloads(observed, model, stored, facts)
-    elif not _blocked(facts):
+    elif not _blocked(observed, facts):
         rendered = _render(observed, model)
         if rendered is not None:
             apply.append(revision.build(model, rendered))
@@ -110,9 +110,12 @@ def _base(model: WarmModel) -> Iterator[Object]:
     yield disruption_budget.build(model)
 
 
-def _blocked(facts: Facts) -> bool:
-    """No template is fixed for a namespace that would refuse the pods."""
-    return any(p.reason == reasons.POD_SECURITY_VIOLATION for p in facts.problems)
+def _blocked(observed: Observed, facts: Facts) -> bool:
+    """No template is fixed for a namespace that would refuse the pods, nor before a revision that
+    cannot be read is out of the way: it may have the same name."""
+    return bool(observed.unreadable) or any(
+        p.reason == reasons.POD_SECURITY_VIOLATION for p in facts.problems
+    )
 
 
 def _render(observed: Observed, model: WarmModel) -> Revision | None:

@@ -49,6 +49,9 @@ _NO_IMAGE = re.compile(r"not found|manifest unknown|name unknown|does not exist|
 #: The identity of a boot, as launcher and sidecar write it; each boot has another.
 _BOOT = re.compile(r"boot [0-9a-f]{12}( \(number \d+\))?")
 
+#: Since when a problem needs a person that needs one at once.
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
+
 #: Reasons of pod conditions that tell of progress, not of trouble.
 ENGINE_PROGRESS = (
     reasons.SIDECAR_STARTING,
@@ -90,7 +93,9 @@ class Problem:
         patience = self.patience
         if patience is None:
             return None
-        return (self.since or datetime.min.replace(tzinfo=UTC)) + patience
+        if not patience:
+            return _LONG_AGO
+        return None if self.since is None else self.since + patience
 
     @property
     def rank(self) -> tuple[int, str, str]:
@@ -142,7 +147,7 @@ _UNLISTED = _ORDER.index(None)
 #: How long a problem may go away by itself before it needs a person; None: for ever. What is not
 #: listed needs one at once.
 _PATIENCE: dict[str, timedelta | None] = {
-    reasons.WAITING_FOR_DELETION: timedelta(minutes=5),
+    reasons.WAITING_FOR_DELETION: None,
     reasons.POD_CREATION_FAILED: timedelta(minutes=1),
     reasons.IMAGE_PULL_FAILED: timedelta(minutes=5),
     reasons.CONTAINER_CONFIG_ERROR: timedelta(minutes=1),
@@ -199,13 +204,22 @@ def of_engine_pod(pod: PodView, now: datetime) -> Iterator[Problem]:
     warm = pod.conditions.get(WARM_CONDITION)
     if warm is None or warm.status == "True" or warm.reason in ("", *ENGINE_PROGRESS):
         return
-    engine = pod.container("engine")
     reason = warm.reason
-    restarted = engine is not None and engine.restarts > 0
-    if reason == reasons.ENGINE_GAVE_UP or (reason == reasons.ENGINE_DIED and restarted):
+    if reason == reasons.ENGINE_GAVE_UP or (
+        reason == reasons.ENGINE_DIED and _restarted(pod.container("engine"), now)
+    ):
         reason = reasons.ENGINE_CRASH_LOOPING
     message = _sentence(_place(pod), warm.message, reasons.ALL.get(reason))
     yield Problem(reason, message, Area.ENGINE, pod.node, warm.since)
+
+
+def _restarted(container: ContainerView | None, now: datetime) -> bool:
+    """Whether the whole container was restarted of late, beyond what the launcher does in place."""
+    return (
+        container is not None
+        and container.last is not None
+        and _recent(container.last.finished, now)
+    )
 
 
 def _of_pod(pod: PodView, area: Area, now: datetime) -> Iterator[Problem]:

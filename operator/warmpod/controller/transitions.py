@@ -64,6 +64,8 @@ def _each(previous: dict[str, Any], new: dict[str, Any]) -> Iterator[Transition]
         if condition["type"] not in _TOLD or same:
             continue
         if condition["status"] == "True":
-            yield Transition("Normal", condition["reason"], condition["message"])
+            unproven = condition["reason"] == reasons.OPENED_UNPROVEN
+            kind: Literal["Normal", "Warning"] = "Warning" if unproven else "Normal"
+            yield Transition(kind, condition["reason"], condition["message"])
         elif condition["reason"] not in _PROGRESS:
             yield Transition("Warning", condition["reason"], condition["message"])

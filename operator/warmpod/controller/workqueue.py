@@ -136,8 +136,16 @@ Work = Callable[[K], Awaitable[float | None]]
 Finished = Callable[[K, float, BaseException | None], None]
 
 
-async def run_worker(queue: WorkQueue[K], work: Work[K], finished: Finished[K]) -> None:
-    """Takes keys until cancelled. What one key raises stays with that key."""
+async def run_worker(
+    queue: WorkQueue[K],
+    work: Work[K],
+    finished: Finished[K],
+    expected: tuple[type[Exception], ...] = (),
+) -> None:
+    """Takes keys until cancelled. What one key raises stays with that key.
+
+    Errors that are `expected` (the world's, not the program's) are logged without a traceback.
+    """
     while True:
         key = await queue.get()
         started = time.monotonic()
@@ -149,7 +157,8 @@ async def run_worker(queue: WorkQueue[K], work: Work[K], finished: Finished[K]) 
         except Exception as failure:
             error = failure
             delay = queue.retry(key)
-            logger.exception("reconcile of %s failed; next try in %.1f s", key, delay)
+            unexpected = not isinstance(failure, expected)
+            logger.error("%s: %s; next try in %.1f s", key, failure, delay, exc_info=unexpected)
         else:
             queue.succeeded(key)
             if again is not None:

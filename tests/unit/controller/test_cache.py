@@ -40,6 +40,13 @@ def test_older_news_are_ignored() -> None:
     assert phase(cache) == "Running"
 
 
+def test_the_echo_of_our_own_write_is_no_news() -> None:
+    cache = Cache()
+    assert cache.upsert(POD, pod(5)) == KEY
+    assert cache.upsert(POD, pod(5)) is None
+    assert phase(cache) == "Running"
+
+
 def test_an_answer_that_comes_after_the_deletion_brings_nothing_back() -> None:
     cache = Cache()
     cache.upsert(POD, pod(5))

@@ -91,7 +91,7 @@ READY = {
             engine().running().condition("warmpod.io/Warm", "True", "OpenedUnproven").ready()
         ),
         "True",
-        "AllWarm",
+        "OpenedUnproven",
     ),
     "no token": (with_engine(engine().not_warm("NoTokenYet", "no token")), "False", "NoTokenYet"),
     "out of memory": (with_engine(engine().not_warm("OutOfMemory")), "False", "OutOfMemory"),
@@ -101,6 +101,45 @@ READY = {
         "SomethingNew",
     ),
     "engine died once": (with_engine(engine().not_warm("EngineDied")), "False", "EngineDied"),
+    "engine died again after its container was restarted": (
+        with_engine(
+            engine()
+            .not_warm("EngineDied")
+            .container(
+                "engine",
+                restartCount=1,
+                lastState={"terminated": {"exitCode": 0, "finishedAt": ago(minutes=1)}},
+            )
+        ),
+        "False",
+        "EngineCrashLooping",
+    ),
+    "engine died long after its container was restarted": (
+        with_engine(
+            engine()
+            .not_warm("EngineDied")
+            .container(
+                "engine",
+                restartCount=1,
+                lastState={"terminated": {"exitCode": 1, "finishedAt": ago(hours=5)}},
+            )
+        ),
+        "False",
+        "EngineDied",
+    ),
+    "a new spec while the old one serves": (
+        replace(
+            SERVING.change(engine={"args": ["--new"]}),
+            resolutions={ENGINE_IMAGE: None, MODEL_IMAGE: None},
+        ),
+        "False",
+        "ResolvingImages",
+    ),
+    "an earlier model of that name is going": (
+        replace(STORED, failures=(Failure(reasons.WAITING_FOR_DELETION, "Service x", "going"),)),
+        "False",
+        "WaitingForDeletion",
+    ),
     "engine gave up": (
         with_engine(engine().not_warm("EngineGaveUp")),
         "False",
@@ -316,7 +355,7 @@ def test_every_status_fits_the_resource(case: str) -> None:
     assert status is not None
     assert [c["type"] for c in status["conditions"]] == list(conditions.TYPES)
     for condition in status["conditions"]:
-        assert condition["observedGeneration"] == 1
+        assert condition["observedGeneration"] == READY[case][0].model["metadata"]["generation"]
         assert condition["reason"] in reasons.ALL or condition["reason"] == "SomethingNew"
         assert condition["message"]
 
@@ -358,6 +397,11 @@ NODES = {
         ),
         ("True", "Prefetched"),
         ("False", "DigestMismatch"),
+    ),
+    "a copy in each pod": (
+        prefetched_by(prefetch().resident("Verified")),
+        ("True", "Prefetched"),
+        ("True", "Verified"),
     ),
     "dropped": (
         prefetched_by(prefetch().not_resident("NotResident")),
@@ -416,6 +460,8 @@ def test_a_bad_node_does_not_stall_a_model_that_serves() -> None:
         (READY["engine died once"][0], timedelta(hours=1), False),
         (READY["crash looping"][0], timedelta(0), True),
         (READY["warming"][0], timedelta(hours=1), False),
+        (READY["an earlier model of that name is going"][0], timedelta(hours=1), False),
+        (READY["quota"][0], timedelta(hours=1), False),
     ],
 )
 def test_stalled(world: World, after: timedelta, stalled: bool) -> None:

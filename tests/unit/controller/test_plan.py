@@ -195,6 +195,7 @@ def test_five_spare_revisions_are_kept_and_live_ones_always() -> None:
 def test_a_revision_that_cannot_be_read_is_deleted() -> None:
     plan = World(unreadable=("llama-broken",)).plan()
     assert [deletion.meta.name for deletion in plan.delete] == ["llama-broken"]
+    assert "ControllerRevision" not in kinds(plan), "it may have the same name"
 
 
 def test_numbers_go_up() -> None:

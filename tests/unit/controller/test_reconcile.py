@@ -251,7 +251,8 @@ async def test_a_model_that_is_being_deleted_is_left_to_the_garbage_collector(
     await bring_up(cluster)
     stored = cluster.kube.find(WARM_MODEL, NAME)
     assert stored is not None
-    stored["metadata"]["deletionTimestamp"] = ago(seconds=1)
+    metadata = {**stored["metadata"], "deletionTimestamp": ago(seconds=1)}
+    cluster.update(WARM_MODEL, NAME, metadata=metadata)
     before = len(cluster.kube.writes())
     cluster.kube.objects.pop((SERVICE, NAMESPACE, NAME))
     assert await cluster.reconcile() is None
