@@ -4,7 +4,7 @@ Two ways to be steady, both judged bucket by bucket on the time to first token:
 
 * the last three rounds agree: every value lies within the tolerance of its bucket's median;
 * or, where the machine is noisy, nothing gets faster any more: the best of the last three rounds
-  is no better than the best of the three before. What a neighbour on the same cores takes only
+  is no better than the best of all before, at least three. What a neighbour on the same cores takes only
   ever adds to a latency, as a cold kernel does, but the kernel does it once; so the best of some
   rounds tells the engine's own pace (measured on vLLM with four busy processes on two cores: 24 to
   28 ms where the rounds themselves jumped between 24 and 329 ms).
@@ -98,7 +98,7 @@ def _judge_latency(rounds: Sequence[Round], agree: Agreement) -> Judgement:
     off = _off_in_window(rounds[-WINDOW:], buckets, agree)
     if off is None:
         return Judgement(True, f"the last {WINDOW} rounds agree")
-    if len(rounds) >= 2 * WINDOW and not _getting_faster(rounds[-2 * WINDOW :], buckets, agree):
+    if len(rounds) >= 2 * WINDOW and not _getting_faster(rounds, buckets, agree):
         return Judgement(True, f"nothing got faster in the last {WINDOW} rounds")
     return Judgement(False, _describe(off, rounds[-WINDOW:]))
 
@@ -121,8 +121,8 @@ def _off_in_window(window: Sequence[Round], buckets: Sequence[str], agree: Agree
 
 def _getting_faster(rounds: Sequence[Round], buckets: Sequence[str], agree: Agreement) -> bool:
     def faster(bucket: str) -> bool:
-        earlier = min(_series(rounds[:WINDOW], bucket))
-        later = min(_series(rounds[WINDOW:], bucket))
+        earlier = min(_series(rounds[:-WINDOW], bucket))
+        later = min(_series(rounds[-WINDOW:], bucket))
         return later < earlier and not agree(later, earlier)
 
     return sum(map(faster, buckets)) > len(buckets) // VALUES_PER_OUTLIER
