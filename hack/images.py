@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Builds the images whose sources have changed and pushes all of them.
 
-    hack/images.py [NAME...]
+    hack/images.py [--no-push] [NAME...]
 
 Environment: REGISTRY (default: the local cluster's), WARMPOD_WHEELS.
 """
@@ -17,19 +17,22 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("name", nargs="*", help="; ".join(images.RECIPES))
-    names = parser.parse_args().name or list(images.RECIPES)
+    parser.add_argument("--no-push", action="store_true", help="only build")
+    arguments = parser.parse_args()
+    names = arguments.name or list(images.RECIPES)
     if unknown := sorted(set(names) - set(images.RECIPES)):
         parser.error(f"no image {', '.join(unknown)}; choose from {', '.join(images.RECIPES)}")
     places.CACHE.mkdir(parents=True, exist_ok=True)
     with (places.CACHE / "images.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # two builds would write the same layouts
         for name in names:
-            bring(name)
+            image = images.ensure(name)
+            if not arguments.no_push:
+                push_image(image)
 
 
-def bring(name: str) -> None:
-    image = images.ensure(name)
-    with steps.step(f"Push {name}"):
+def push_image(image: images.BuiltImage) -> None:
+    with steps.step(f"Push {image.name}"):
         reference = push.push(image)
     steps.say(f"    {reference}")
 

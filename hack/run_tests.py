@@ -72,23 +72,28 @@ def run_lint() -> Result:
 
 
 def prepared(name: str, *commands: tuple[str, ...]) -> Callable[[], Result]:
-    """Programs that make ready what the next layers need; only a failure counts."""
+    """Programs, run side by side, that make ready what the next layers need."""
 
     def prepare() -> Result:
         started = time.monotonic()
-        codes = (
-            subprocess.run(command, cwd=places.ROOT, check=False).returncode for command in commands
-        )
-        return Result(name, time.monotonic() - started, failed=1 if any(codes) else 0)
+        running = [subprocess.Popen(command, cwd=places.ROOT) for command in commands]
+        failed = sum(process.wait() != 0 for process in running)
+        return Result(name, time.monotonic() - started, failed=failed)
 
     return prepare
 
 
+IMAGES = (sys.executable, "hack/images.py")
 WITHOUT_CLUSTER: tuple[Callable[[], Result], ...] = (run_lint, Pytest("unit", limit_s=600))
 PREPARATIONS = (
-    prepared("programs of the cluster", ("hack/cluster/build",)),
+    # Compilers and package downloads hardly get in each other's way.
+    prepared(
+        "programs and images",
+        ("hack/cluster/build",),
+        (sys.executable, "hack/images.py", "--no-push"),
+    ),
     prepared("start of the cluster", ("hack/cluster/cluster", "up")),
-    prepared("images", (sys.executable, "hack/images.py")),
+    prepared("push of the images", IMAGES),
     prepared("install", (sys.executable, "hack/install.py")),
 )
 ON_CLUSTER = (Pytest("apiserver", limit_s=900), Pytest("cluster", limit_s=2400))
