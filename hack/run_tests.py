@@ -87,11 +87,7 @@ IMAGES = (sys.executable, "hack/images.py")
 WITHOUT_CLUSTER: tuple[Callable[[], Result], ...] = (run_lint, Pytest("unit", limit_s=600))
 PREPARATIONS = (
     # Compilers and package downloads hardly get in each other's way.
-    prepared(
-        "programs and images",
-        ("hack/cluster/build",),
-        (sys.executable, "hack/images.py", "--no-push"),
-    ),
+    prepared("programs and images", ("hack/cluster/build",), (*IMAGES, "--no-push")),
     prepared("start of the cluster", ("hack/cluster/cluster", "up")),
     prepared("push of the images", IMAGES),
     prepared("install", (sys.executable, "hack/install.py")),
