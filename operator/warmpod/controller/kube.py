@@ -28,6 +28,8 @@ MERGE = "application/merge-patch+json"
 REQUEST_TIMEOUT = aiohttp.ClientTimeout(total=30, sock_connect=5)
 #: Objects per page of a list: bounds the peak of memory.
 PAGE = 500
+#: Characters of an error answer that are kept.
+MESSAGE = 1000
 
 Object = dict[str, Any]
 
@@ -184,14 +186,15 @@ class Kube:
 
 
 def _api_error(status: int, phrase: str, headers: Any, data: bytes) -> ApiError:
-    reason, message = phrase or "Error", data.decode("utf-8", "replace")[:1000]
+    reason, message = phrase or "Error", data.decode("utf-8", "replace")[:MESSAGE]
     try:
         body = json.loads(data)
     except ValueError:
         body = None
     if isinstance(body, dict) and body.get("kind") == "Status":
         reason = body.get("reason") or reason
-        message = body.get("message") or message
+        # A refused object may be quoted in full.
+        message = (body.get("message") or message)[:MESSAGE]
         if any(
             cause.get("reason") == "NamespaceTerminating"
             for cause in (body.get("details") or {}).get("causes") or []

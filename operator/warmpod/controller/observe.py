@@ -23,6 +23,7 @@ from warmpod.controller.observed import Failure, Observed, Refusal, StoredRevisi
 from warmpod.controller.registry import Resolution, Resolver
 from warmpod.controller.views import (
     Key,
+    Meta,
     ModelView,
     PodView,
     RevisionView,
@@ -117,7 +118,7 @@ class Observer:
     def _workload(self, kind: Kind, view: ModelView) -> WorkloadView | None:
         """Only one that is ours: one in the way is the applier's business."""
         for found in self._cache.owned(kind, view.meta.key):
-            if isinstance(found, WorkloadView) and found.meta.owner_uid == view.meta.uid:
+            if isinstance(found, WorkloadView) and _is_of(found.meta, view.meta):
                 return found
         return None
 
@@ -126,7 +127,7 @@ class Observer:
     ) -> tuple[tuple[StoredRevision, ...], tuple[RevisionView, ...]]:
         stored, unreadable = [], []
         for found in self._cache.owned(CONTROLLER_REVISION, view.meta.key):
-            if not isinstance(found, RevisionView) or found.meta.owner_uid != view.meta.uid:
+            if not isinstance(found, RevisionView) or not _is_of(found.meta, view.meta):
                 continue
             if found.meta.deleting:
                 continue
@@ -189,6 +190,12 @@ class Observer:
         workload_name = f"DaemonSet {meta.name}"
         since = parse_time(newest.get("firstTimestamp"))
         return (Refusal(workload_name, newest.get("message") or "", since),)
+
+
+def _is_of(child: Meta, model: Meta) -> bool:
+    """Ours, or an orphan: after `kubectl delete --cascade=orphan` and a new creation of the
+    WarmModel its pods shall go on running, so its revisions must go on counting."""
+    return child.owner_uid in ("", model.uid)
 
 
 def _time_of(event: Object) -> datetime:

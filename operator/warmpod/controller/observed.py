@@ -50,7 +50,7 @@ class Observed:
     model: WarmModel | InvalidSpec
     pod_security: PodSecurity = "privileged"
     revisions: tuple[StoredRevision, ...] = ()
-    """Only those that this WarmModel owns."""
+    """Those that this WarmModel owns, and orphans of its name."""
     unreadable: tuple[RevisionView, ...] = ()
     """Revisions with a body that no version of the operator wrote."""
     daemon_set: WorkloadView | None = None

@@ -79,14 +79,16 @@ def _plan(observed: Observed, model: WarmModel, now: datetime) -> Plan:
     events: tuple[Transition, ...] = ()
     apply = list(_base(model))
     if stored is not None:
-        apply += _workloads(observed, model, stored, facts)
+        if stored.view.meta.owner_uid != model.uid:
+            apply.append(revision.build(model, stored.revision))  # an orphan is adopted
+        apply += _workloads(observed, model, stored.revision, facts)
     elif not _blocked(observed, facts):
         rendered = _render(observed, model)
         if rendered is not None:
             apply.append(revision.build(model, rendered))
             events = tuple(_revision_events(observed, rendered, facts))
     previous = observed.view.body.get("status") or {}
-    new = _status(observed, model, facts, stored, previous)
+    new = _status(observed, model, facts, stored.revision if stored else None, previous)
     return Plan(
         apply=tuple(apply),
         delete=tuple(_stale(observed, target)),
@@ -96,8 +98,8 @@ def _plan(observed: Observed, model: WarmModel, now: datetime) -> Plan:
     )
 
 
-def _stored(observed: Observed, target: str) -> Revision | None:
-    return next((s.revision for s in observed.revisions if s.revision.hash == target), None)
+def _stored(observed: Observed, target: str) -> StoredRevision | None:
+    return next((s for s in observed.revisions if s.revision.hash == target), None)
 
 
 def _base(model: WarmModel) -> Iterator[Object]:
@@ -153,7 +155,8 @@ def _engine_revision(observed: Observed, stored: Revision, facts: Facts) -> Revi
     live = observed.deployment.revision if observed.deployment else ""
     if live == stored.hash or facts.verified or facts.eligible == 0:
         return stored
-    return _stored(observed, live)
+    previous = _stored(observed, live)
+    return previous.revision if previous else None
 
 
 def _stale(observed: Observed, target: str) -> Iterator[Deletion]:

@@ -310,6 +310,35 @@ async def test_metrics_count_models_and_pods_without_their_names(cluster: Cluste
     assert engine().name not in text
 
 
+async def test_a_model_that_was_deleted_without_its_children_takes_them_over(
+    cluster: Cluster,
+) -> None:
+    """`kubectl delete --cascade=orphan`, then created again: no pod may be replaced."""
+    await bring_up(cluster)
+    templates = [
+        (cluster.kube.find(kind, name) or {})["spec"]["template"]
+        for kind, name in ((DEPLOYMENT, NAME), (DAEMON_SET, f"{NAME}-prefetch"))
+    ]
+    for obj in list(cluster.kube.objects.values()):
+        meta = {k: v for k, v in obj["metadata"].items() if k != "ownerReferences"}
+        cluster.kube.put({**obj, "metadata": meta})
+    del cluster.kube.objects[(WARM_MODEL, NAMESPACE, NAME)]
+    await cluster.reconcile()
+    model = warm_model()
+    model["metadata"]["uid"] = "uid-again"
+    cluster.resolver.answers[ENGINE_IMAGE] = Resolved("sha256:" + "f" * 64)
+    cluster.kube.put(model)
+    await cluster.reconcile()
+    assert cluster.condition("Ready")["status"] == "True"
+    for kind in (CONTROLLER_REVISION, DAEMON_SET, DEPLOYMENT, SERVICE):
+        (owned,) = [obj for key, obj in cluster.kube.objects.items() if key[0] is kind]
+        assert owned["metadata"]["ownerReferences"][0]["uid"] == "uid-again"
+    assert templates == [
+        (cluster.kube.find(kind, name) or {})["spec"]["template"]
+        for kind, name in ((DEPLOYMENT, NAME), (DAEMON_SET, f"{NAME}-prefetch"))
+    ]
+
+
 async def test_stale_revisions_are_deleted(cluster: Cluster) -> None:
     for number in range(9):
         model = cluster.kube.find(WARM_MODEL, NAME)
