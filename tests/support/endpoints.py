@@ -13,19 +13,23 @@ from support.models import ModelView, gate_is_open
 
 @dataclass
 class GateSampler:
-    """Compares, ten times a second, the ready endpoints of a model with its pods' gates.
+    """Notes, ten times a second, pods that became ready endpoints with their gate closed.
 
     The endpoints are read first: a gate that was closed when they were read and
-    opened in between cannot be taken for a violation.
+    opened in between cannot be taken for a violation. A pod that was an endpoint
+    already and whose gate has just closed is on its way out; how long that takes
+    is for the tests of kills.
     """
 
     view: ModelView
     violations: list[str] = field(default_factory=list)
     samples: int = 0
+    _ready: set[str] = field(default_factory=set)
     _stop: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
     def __enter__(self) -> GateSampler:
+        self._ready = self.view.ready_addresses()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
         return self
@@ -43,8 +47,9 @@ class GateSampler:
     def _run(self) -> None:
         while not self._stop.wait(0.1):
             ready = self.view.ready_addresses()
-            for pod in self.view.engine_pods():
-                if pod.get("status", {}).get("podIP") in ready and not gate_is_open(pod):
+            new, self._ready = ready - self._ready, ready
+            for pod in self.view.engine_pods() if new else ():
+                if pod.get("status", {}).get("podIP") in new and not gate_is_open(pod):
                     self.violations.append(f"{time.time():.3f}: {pod['metadata']['name']}")
             self.samples += 1
 
