@@ -65,6 +65,7 @@ ifneq ($(LOCAL),)
 	@$(CLUSTER) up
 else
 	@echo "Using the cluster of $$KUBECONFIG."
+	@hack/cluster/build registry # crane, which pushes images
 endif
 
 .PHONY: images
