@@ -27,11 +27,11 @@ def compress(layout: Path) -> None:
     old = _blob(layout, entry["digest"])
     manifest = json.loads(old.read_text())
     manifest["layers"] = [_compressed(layout, layer) for layer in manifest["layers"]]
+    old.unlink()
     content = json.dumps(manifest, sort_keys=True).encode()
     entry |= {"digest": f"sha256:{hashlib.sha256(content).hexdigest()}", "size": len(content)}
     _blob(layout, entry["digest"]).write_bytes(content)
     (layout / "index.json").write_text(json.dumps(index))
-    old.unlink()
 
 
 def _compressed(layout: Path, layer: JsonObject) -> JsonObject:

@@ -1,0 +1,56 @@
+"""The parts of the local cluster's program that need no root."""
+
+import os
+import string
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "hack" / "cluster"))
+
+from clusterlib import commands, components, settings
+
+
+def test_every_template_can_be_filled_in():
+    values = settings.template_values() | {"ca_bundle": "Y2E="}
+    templates = [path for path in settings.CONFIG_DIR.rglob("*") if path.is_file()]
+    assert templates
+    for template in templates:
+        text = string.Template(template.read_text()).substitute(values)
+        if template.suffix == ".yaml":
+            assert all(yaml.safe_load_all(text)), template
+
+
+def test_names_of_network_devices_fit_the_kernel():
+    assert len(settings.NODE_DEVICE) <= 15
+
+
+def test_socket_paths_fit_the_kernel():
+    assert len(os.fsencode(settings.CONTAINERD_SOCKET)) < 108
+
+
+def test_a_missing_program_names_the_remedy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setattr(settings, "BIN_DIR", tmp_path)
+    with pytest.raises(settings.ClusterError, match=r"etcd is missing: run .*/build first"):
+        components.etcd()
+
+
+def test_blobs_of_the_image_cache_outlive_the_registry(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    registry = tmp_path / "registry"
+    (registry / "sha256").mkdir(parents=True)
+    (tmp_path / "cached").write_text("of an image of the tree")
+    os.link(tmp_path / "cached", registry / "sha256" / "kept")
+    (registry / "sha256" / "pushed").write_text("by a test")
+    monkeypatch.setattr(settings, "REGISTRY_DIR", registry)
+    commands._keep_shared_blobs()
+    assert [path.name for path in registry.glob("*/*")] == ["kept"]
+
+
+def test_the_first_start_makes_the_registry(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setattr(settings, "REGISTRY_DIR", tmp_path / "registry")
+    commands._keep_shared_blobs()
+    assert (tmp_path / "registry").is_dir()
