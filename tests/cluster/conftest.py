@@ -62,10 +62,7 @@ def namespace(api: Api, request: pytest.FixtureRequest) -> Iterator[str]:
         }
     )["metadata"]["name"]
     yield name
-    api.delete("Namespace", name)
-    wait_until(
-        f"namespace {name} is gone", lambda: api.find("Namespace", name) is None, timeout_s=180
-    )
+    api.delete("Namespace", name)  # it goes while the next test begins
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 
 from support.api import JsonObject
 from support.images import REGISTRY, File, push_image
-from support.models import ENGINE_SIM, ModelView, warm_model, with_engine
+from support.models import ModelView, warm_model, with_engine
 
 Create = Callable[[JsonObject], ModelView]
 
@@ -73,7 +73,7 @@ def test_fault_is_named_and_recovers(create: Create, namespace: str, fault: str)
     assert len(found["message"]) > 20, "the message explains nothing"
     assert view.ready_addresses() == set()
 
-    create(with_engine(warm_model("faulty", namespace), image=ENGINE_SIM, env=[]))
+    create(warm_model("faulty", namespace))
     view.wait_ready(timeout_s=240)
     assert view.condition("Stalled")["status"] == "False"
 

@@ -22,9 +22,11 @@ def warm_model(name: str, namespace: str, **spec: Any) -> JsonObject:
         "model": {"image": WEIGHTS_TINY},
         "engine": {
             "image": ENGINE_SIM,
+            "env": knobs(first_seconds=0.05),
             "resources": {"requests": {"cpu": "20m", "memory": "64Mi"}},
         },
-        "warmup": {"stallSeconds": 60, "canaryPeriodSeconds": 5},
+        # A short plan: what is tested is what follows from it.
+        "warmup": {"stallSeconds": 60, "canaryPeriodSeconds": 5, "promptTokens": [16]},
     }
     return {
         "apiVersion": "warmpod.io/v1alpha1",
@@ -37,13 +39,16 @@ def warm_model(name: str, namespace: str, **spec: Any) -> JsonObject:
 def with_engine(model: JsonObject, **engine: Any) -> JsonObject:
     """The model with fields of its engine replaced; `sim` sets the simulator's knobs."""
     changed = copy.deepcopy(model)
-    knobs = engine.pop("sim", {})
+    simulator = engine.pop("sim", {})
     changed["spec"]["engine"].update(engine)
-    if knobs:
-        changed["spec"]["engine"]["env"] = [
-            {"name": f"SIM_{key.upper()}", "value": str(value)} for key, value in knobs.items()
-        ]
+    if simulator:
+        changed["spec"]["engine"]["env"] = knobs(**simulator)
     return changed
+
+
+def knobs(**values: object) -> list[JsonObject]:
+    """Environment variables that adjust the simulator."""
+    return [{"name": f"SIM_{key.upper()}", "value": str(value)} for key, value in values.items()]
 
 
 @dataclass(frozen=True)
