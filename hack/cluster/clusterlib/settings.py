@@ -16,7 +16,9 @@ REGISTRY_DIR = CACHE_DIR / "registry"
 STATE_DIR = Path("/var/lib/warmpod-cluster")
 RUN_DIR = Path("/run/warmpod-cluster")  # sockets and mounts; short, for socket paths
 KUBELET_DIR = Path("/var/lib/kubelet")  # the path is fixed for device plugins
-ALL_DIRS = (KUBELET_DIR, RUN_DIR, STATE_DIR)  # STATE_DIR last: it marks a cluster
+# Weights that agents hold in the node's memory; they cannot clean up when the cluster just ends.
+NODE_MEMORY_DIR = Path("/dev/shm/warmpod")
+ALL_DIRS = (NODE_MEMORY_DIR, KUBELET_DIR, RUN_DIR, STATE_DIR)  # STATE_DIR last: it marks a cluster
 
 PKI_DIR = STATE_DIR / "pki"
 RENDERED_DIR = STATE_DIR / "config"
