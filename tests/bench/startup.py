@@ -17,6 +17,7 @@ ARGS = ["--dtype=bfloat16", "--max-model-len=256", "--max-num-seqs=4", "--enforc
 ENV = [
     {"name": "VLLM_CPU_KVCACHE_SPACE", "value": "1"},
     {"name": "VLLM_CPU_OMP_THREADS_BIND", "value": "nobind"},
+    {"name": "OMP_NUM_THREADS", "value": "1"},
 ]
 REQUESTS = {"requests": {"cpu": "500m", "memory": "4Gi"}}
 LIMIT_S = 900

@@ -49,6 +49,7 @@ def vllm_model(namespace: str) -> JsonObject:
         "env": [
             {"name": "VLLM_CPU_KVCACHE_SPACE", "value": "1"},
             {"name": "VLLM_CPU_OMP_THREADS_BIND", "value": "nobind"},
+            {"name": "OMP_NUM_THREADS", "value": "1"},
         ],
         "resources": {"requests": {"cpu": "500m", "memory": "4Gi"}},
     }
