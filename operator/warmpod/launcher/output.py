@@ -139,12 +139,18 @@ class Output:
         splitter = LineSplitter()
         open_target = True
         while chunk := os.read(source, CHUNK_BYTES):
-            for line in splitter.feed(chunk):
-                self._hear(line)
+            self._listen(splitter.feed(chunk))
             open_target = open_target and write_all(target, chunk)
-        for line in splitter.feed(b"\n"):
-            self._hear(line)
+        self._listen(splitter.feed(b"\n"))
         os.close(source)
+
+    def _listen(self, lines: list[str]) -> None:
+        """An engine whose pipe nobody empties hangs, so nothing in a line may end this thread."""
+        for line in lines:
+            try:
+                self._hear(line)
+            except Exception as failed:
+                say(f"a line of the engine's output was not understood: {failed!r}")
 
 
 def write_all(target: int, data: bytes) -> bool:

@@ -219,6 +219,15 @@ def findings(line: str) -> Iterator[Finding]:
             return
 
 
+def _seconds(digits: str | None) -> float | None:
+    """None also for dots that are no number: anybody may write a line that looks like vLLM's, for
+    example into a prompt that is logged."""
+    try:
+        return None if digits is None else float(digits)
+    except ValueError:
+        return None
+
+
 def _find_stage(text: str) -> Stage | None:
     for rule in _STAGES:
         if rule.text not in text:
@@ -229,7 +238,7 @@ def _find_stage(text: str) -> Stage | None:
             seconds, detail = groups.get("seconds"), groups.get("detail")
             return Stage(
                 rule.name,
-                float(seconds) if seconds is not None else None,
+                _seconds(seconds),
                 detail[:LINE_CHARACTERS] if detail is not None else None,
             )
     return None

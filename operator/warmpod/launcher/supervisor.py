@@ -59,10 +59,8 @@ class Supervisor:
         """Supervise; returns the container's exit code."""
         (self._options.run_dir / "stopping").unlink(missing_ok=True)
         self._events.write("launcher-started", pid=os.getpid())
-        if not self._wait_for_weights():
-            return 0
         number = failed_boots = 0
-        while True:
+        while self._wait_for_weights():
             number += 1
             boot, ending = self._run_boot(number)
             if self._stop_requests:
@@ -78,9 +76,13 @@ class Supervisor:
                 return step.exit_code
             if not self._sleep_unless_stopped(step.delay_seconds):
                 return 0
+        return 0
 
     def _wait_for_weights(self) -> bool:
-        """Wait for the file that says that the weights are complete; False when told to stop."""
+        """Wait for the file that says that the weights are complete; False when told to stop.
+
+        Before every boot: the agent takes the file away while it puts a copy right.
+        """
         path = self._options.wait_for
         if path is None:
             return True

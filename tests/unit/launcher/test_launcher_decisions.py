@@ -18,7 +18,7 @@ from warmpod.launcher import events as events_module
 from warmpod.launcher.boot import was_warm
 from warmpod.launcher.drain import in_flight
 from warmpod.launcher.events import EventLog
-from warmpod.launcher.output import MAX_LINE_BYTES, LineSplitter, Listener
+from warmpod.launcher.output import MAX_LINE_BYTES, LineSplitter, Listener, Output
 from warmpod.launcher.policy import (
     Ending,
     GiveUp,
@@ -102,6 +102,26 @@ PREFIX = "(EngineCore pid=97) INFO 11-30 02:47:13 [core.py:105] "
 def test_stage_lines(line: str, stage: Stage) -> None:
     assert list(findings(PREFIX + line)) == [stage]
     assert list(findings(f"\x1b[0;36m{PREFIX}\x1b[0;0m{line}\x1b[0m")) == [stage]
+
+
+def test_a_line_that_cannot_be_understood_does_not_stop_the_output() -> None:
+    heard: list[str] = []
+
+    def hear(line: str) -> None:
+        heard.append(line)
+        raise RuntimeError(line)
+
+    output = Output(hear)
+    engine = os.dup(output.ends_for_engine()[0][0])
+    output.start()
+    os.write(engine, b"one\ntwo\n")
+    os.close(engine)
+    output.join(5)
+    assert heard == ["one", "two"]
+
+
+def test_a_line_with_dots_for_a_number_is_read_without_one() -> None:
+    assert list(findings("Loading weights took ... seconds")) == [Stage("weights")]
 
 
 def test_late_compilation() -> None:

@@ -167,7 +167,7 @@ def test_output_is_passed_on_unchanged(launch: Launch, tmp_path: Path) -> None:
     launcher.wait_ready()
     expected = b"\xff\xfe not utf-8 \x00\n" + b"x" * 1_000_000 + b"\n10%\r50%\r100%\n"
     assert (tmp_path / "stdout").read_bytes().startswith(expected)
-    assert b"no newline at the end" in (tmp_path / "stderr").read_bytes()
+    wait_for(lambda: b"no newline at the end" in (tmp_path / "stderr").read_bytes())
 
 
 def test_process_that_keeps_the_pipes_open_does_not_block(launch: Launch, tmp_path: Path) -> None:
@@ -231,6 +231,20 @@ def test_waits_for_the_weights(launch: Launch, tmp_path: Path) -> None:
     launcher.wait_event("boot-started")
     names = [event["event"] for event in launcher.events()]
     assert names[:3] == ["launcher-started", "weights-ready", "boot-started"]
+
+
+def test_next_boot_waits_for_weights_that_are_put_right(launch: Launch, tmp_path: Path) -> None:
+    receipt = tmp_path / "receipt"
+    receipt.touch()
+    launcher = launch(fake("serve"), f"--wait-for={receipt}")
+    launcher.wait_ready()
+    launcher.mark_warm()
+    receipt.unlink()
+    os.kill(launcher.engine_pid(), signal.SIGKILL)
+    wait_for(lambda: "waiting for the weights" in (tmp_path / "stderr").read_text())
+    assert len(launcher.events("boot-started")) == 1
+    receipt.touch()
+    launcher.wait_event("boot-started", 2)
 
 
 def test_run_dir_that_takes_no_bytes_does_not_stop_the_engine(
