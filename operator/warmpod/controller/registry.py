@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import logging
 import re
 import time
@@ -28,6 +29,9 @@ TIMEOUT: Final = aiohttp.ClientTimeout(total=5)
 #: Seconds an answer is believed. Tags move, and a missing image may be pushed at any moment.
 FOUND_SECONDS: Final = 60.0
 FAILED_SECONDS: Final = 20.0
+#: Bytes of an answer that are read. The distribution specification lets a registry refuse manifests
+#: above 4 MiB; a registry that sends without end must not fill the operator's memory.
+ANSWER_BYTES: Final = 4 * 1024 * 1024
 #: Answers that are remembered.
 REMEMBERED: Final = 1000
 
@@ -139,7 +143,7 @@ async def _manifest(
     async with session.request(
         method, reference.manifest_url, headers=headers, timeout=TIMEOUT
     ) as response:
-        body = await response.read()
+        body = await _body(response)
         digest = response.headers.get("Docker-Content-Digest", "")
         if response.status == 200 and method == "GET" and not _DIGEST.fullmatch(digest):
             digest = f"sha256:{hashlib.sha256(body).hexdigest()}"
@@ -159,8 +163,20 @@ async def _anonymous_token(session: aiohttp.ClientSession, challenge: str) -> st
     async with session.get(realm, params=fields, timeout=TIMEOUT) as response:
         if response.status != 200:
             return ""
-        body = await response.json(content_type=None)
+        body = json.loads(await _body(response))
+        if not isinstance(body, dict):
+            return ""
         return str(body.get("token") or body.get("access_token") or "")
+
+
+async def _body(response: aiohttp.ClientResponse) -> bytes:
+    """Raises ValueError for one that is too long."""
+    body = bytearray()
+    async for chunk in response.content.iter_any():
+        body += chunk
+        if len(body) > ANSWER_BYTES:
+            raise ValueError(f"the answer is longer than {ANSWER_BYTES} bytes")
+    return bytes(body)
 
 
 class Resolver:
@@ -200,13 +216,19 @@ class Resolver:
     async def _look_up(self, image: str) -> None:
         try:
             answer = await resolve(self._session, image)
-            seconds = FOUND_SECONDS if isinstance(answer, Resolved) else FAILED_SECONDS
-            self._answers[image] = (self._clock() + seconds, answer)
-            self._answers.move_to_end(image)
-            while len(self._answers) > REMEMBERED:
-                self._answers.popitem(last=False)
-            logger.info("image %s: %s", image, answer)
-        finally:
-            _, waiting = self._asking.pop(image)
-            for key in waiting:
-                self._notify(key)
+        except Exception as error:
+            # Without an answer each notified WarmModel would ask again at once.
+            logger.exception("image %s", image)
+            answer = Unresolved(f"{image}: {type(error).__name__} while its registry was asked")
+        logger.info("image %s: %s", image, answer)
+        self._remember(image, answer)
+        _, waiting = self._asking.pop(image)
+        for key in waiting:
+            self._notify(key)
+
+    def _remember(self, image: str, answer: Resolution) -> None:
+        seconds = FOUND_SECONDS if isinstance(answer, Resolved) else FAILED_SECONDS
+        self._answers[image] = (self._clock() + seconds, answer)
+        self._answers.move_to_end(image)
+        while len(self._answers) > REMEMBERED:
+            self._answers.popitem(last=False)

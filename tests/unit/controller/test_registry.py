@@ -14,6 +14,7 @@ from aiohttp.test_utils import TestServer
 
 from warmpod.controller import registry
 from warmpod.controller.registry import (
+    ANSWER_BYTES,
     FAILED_SECONDS,
     FOUND_SECONDS,
     NotFound,
@@ -36,6 +37,7 @@ class FakeRegistry:
     requests: list[tuple[str, str]] = field(default_factory=list)
     accepted: str = ""
     token_served: bool = True
+    token_answer: str = '{"token": "anonymous"}'
 
     async def manifest(self, request: web.Request) -> web.Response:
         repository, tag = request.match_info["repository"], request.match_info["tag"]
@@ -57,11 +59,9 @@ class FakeRegistry:
                 return self._with_token(request, headers)
             case "private":
                 return web.Response(status=401, headers={"WWW-Authenticate": 'Basic realm="x"'})
-            case "forbidden":
-                return web.Response(status=403)
-            case "broken":
-                return web.Response(status=500)
-        return web.Response(status=404)
+            case "endless":
+                return web.Response(body=b" " * (ANSWER_BYTES + 1))
+        return web.Response(status={"forbidden": 403, "broken": 500}.get(repository, 404))
 
     def _with_token(self, request: web.Request, headers: dict[str, str]) -> web.Response:
         if request.headers.get("Authorization") == "Bearer anonymous":
@@ -73,7 +73,7 @@ class FakeRegistry:
         assert dict(request.query) == {"service": "fake", "scope": "repository:token:pull"}
         if not self.token_served:
             return web.Response(status=403)
-        return web.json_response({"token": "anonymous"})
+        return web.Response(text=self.token_answer, content_type="application/json")
 
 
 @pytest.fixture
@@ -118,6 +118,7 @@ async def test_resolved(
         ("private", Unresolved, "401"),
         ("forbidden", Unresolved, "403"),
         ("broken", Unresolved, "500"),
+        ("endless", Unresolved, "longer than"),
     ],
 )
 async def test_not_resolved(
@@ -135,6 +136,14 @@ async def test_not_resolved(
 
 async def test_no_token_to_have(fake: FakeRegistry, session: aiohttp.ClientSession) -> None:
     fake.token_served = False
+    assert isinstance(await resolve(session, f"{fake.host}/token:1.0"), Unresolved)
+
+
+@pytest.mark.parametrize("answer", ["[]", "null", "{", '{"token": null}'])
+async def test_a_token_server_that_talks_nonsense(
+    fake: FakeRegistry, session: aiohttp.ClientSession, answer: str
+) -> None:
+    fake.token_answer = answer
     assert isinstance(await resolve(session, f"{fake.host}/token:1.0"), Unresolved)
 
 
@@ -248,3 +257,16 @@ async def test_a_missing_image_is_asked_for_again_without_forgetting_that_it_is_
     assert isinstance(memory.resolver.lookup(image, key), NotFound)
     await asyncio.wait_for(memory.told.get(), 5)
     assert len(fake.requests) > before
+
+
+async def test_an_error_of_ours_is_an_answer_too(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(*_: object) -> Resolution:
+        raise RecursionError
+
+    monkeypatch.setattr(registry, "resolve", broken)
+    answer = await memory.ask("registry.example.com/model:1", ("ns", "a"))
+    assert answer == Unresolved(
+        "registry.example.com/model:1: RecursionError while its registry was asked"
+    )
