@@ -24,7 +24,9 @@ class Cache:
         self._owned: dict[Kind, defaultdict[Key, set[Key]]] = {
             kind: defaultdict(set) for kind in CACHED
         }
-        self._gone: OrderedDict[str, None] = OrderedDict()
+        #: By uid, the version at which an object went. A newer one of that uid is news: an object
+        #: that lost its label is "deleted" for a watch by label, and comes back with the label.
+        self._gone: OrderedDict[str, int] = OrderedDict()
 
     def get(self, kind: Kind, key: Key) -> View | None:
         return self._objects[kind].get(key)
@@ -49,7 +51,10 @@ class Cache:
         view = project(kind, obj)
         key = view.meta.key
         known = self._objects[kind].get(key)
-        if view.meta.uid in self._gone or (known is not None and not _newer(view.meta, known.meta)):
+        version = view.meta.resource_version
+        if version <= self._gone.get(view.meta.uid, -1):
+            return None
+        if known is not None and version <= known.meta.resource_version:
             return None
         if known is not None:
             self._forget(kind, known.meta)
@@ -62,7 +67,7 @@ class Cache:
     def remove(self, kind: Kind, obj: Object) -> Key | None:
         """Takes an object out that the API server says is deleted."""
         meta = project(kind, obj).meta
-        self._bury(meta.uid)
+        self._bury(meta)
         known = self._objects[kind].get(meta.key)
         if known is None or known.meta.uid != meta.uid:
             return None
@@ -71,7 +76,7 @@ class Cache:
 
     def drop(self, kind: Kind, meta: Meta) -> None:
         """Takes an object out that was found to be gone."""
-        self._bury(meta.uid)
+        self._bury(meta)
         self._forget(kind, meta)
 
     def prune(
@@ -102,11 +107,7 @@ class Cache:
             if not names:
                 del self._owned[kind][owner]
 
-    def _bury(self, uid: str) -> None:
-        self._gone[uid] = None
+    def _bury(self, meta: Meta) -> None:
+        self._gone[meta.uid] = meta.resource_version
         while len(self._gone) > TOMBSTONES:
             self._gone.popitem(last=False)
-
-
-def _newer(news: Meta, known: Meta) -> bool:
-    return news.resource_version > known.resource_version

@@ -56,6 +56,14 @@ def test_an_answer_that_comes_after_the_deletion_brings_nothing_back() -> None:
     assert cache.owned(POD, KEY) == []
 
 
+def test_an_object_whose_label_was_taken_off_and_put_back_is_seen_again() -> None:
+    cache = Cache()
+    cache.upsert(POD, pod(5))
+    assert cache.remove(POD, pod(7)) == KEY, "a watch by label calls it deleted"
+    assert cache.upsert(POD, pod(8)) == KEY
+    assert phase(cache) == "Running"
+
+
 def test_a_late_deletion_of_the_predecessor_takes_nothing_away() -> None:
     cache = Cache()
     cache.upsert(POD, pod(9, uid="uid-new"))
