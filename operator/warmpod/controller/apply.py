@@ -29,6 +29,7 @@ from warmpod.controller.views import (
     Object,
     View,
     WorkloadView,
+    meta_of,
     project,
 )
 from warmpod.controller.workqueue import RetryLater
@@ -57,8 +58,7 @@ class _Written:
     """What we last wrote and what the object was then."""
 
     digest: str
-    uid: str
-    generation: int
+    meta: Meta
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,10 +140,7 @@ class Applier:
         logger.info("applied %s %s/%s", kind.kind, key[0], name)
         self._rejected[key].pop((kind, name), None)
         self._cache.upsert(kind, answer)
-        meta = answer["metadata"]
-        self._written[key][(kind, name)] = _Written(
-            digest, meta.get("uid", ""), int(meta.get("generation") or 0)
-        )
+        self._written[key][(kind, name)] = _Written(digest, meta_of(answer))
         return True
 
     async def _judge(self, kind: Kind, obj: Object, error: ApiError) -> Failure:
@@ -186,10 +183,16 @@ def _not_ours(obj: Object, live: Meta, owner_uid: str) -> Failure | None:
 
 def _intact(obj: Object, live: View, written: _Written) -> bool:
     """Whether our part of the object is still as we wrote it."""
-    if written.uid != live.meta.uid or not _within(obj["metadata"]["labels"], live.meta.labels):
+    if written.meta.uid != live.meta.uid:
+        return False
+    if written.meta.resource_version == live.meta.resource_version:
+        # Nobody has touched it since. It may still differ from what we want, where an admission
+        # webhook has the last word; writing again would not change that.
+        return True
+    if not _within(obj["metadata"]["labels"], live.meta.labels):
         return False
     if isinstance(live, WorkloadView):
-        return written.generation == live.meta.generation
+        return written.meta.generation == live.meta.generation
     if isinstance(live, ChildView):
         return _within(obj, live.body)
     return True  # a ControllerRevision, which nobody can change

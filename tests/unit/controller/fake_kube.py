@@ -7,7 +7,7 @@ ownership; those are tested against a real API server.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from copy import deepcopy
 from typing import Any
 
@@ -25,6 +25,8 @@ class FakeKube:
         """Verb, kind and name of every request."""
         self.failures: dict[tuple[str, str], list[Exception]] = {}
         """Verb and kind: what the next such requests raise."""
+        self.admit: Callable[[Object], Object] = lambda obj: obj
+        """What an admission webhook makes of an applied object."""
         self._version = 100
 
     # --- what tests do ----------------------------------------------------------------------------
@@ -72,7 +74,7 @@ class FakeKube:
             return deepcopy(self._store(kind, {**known, "status": deepcopy(obj["status"])}))
         if "uid" in meta and (known is None or known["metadata"]["uid"] != meta["uid"]):
             raise ApiError(409, "Conflict", "uid mismatch")
-        merged = _merge(known or {}, obj)
+        merged = self.admit(_merge(known or {}, obj))
         return deepcopy(self._store(kind, merged))
 
     async def create(self, obj: Object) -> Object:

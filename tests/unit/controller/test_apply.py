@@ -121,6 +121,19 @@ async def test_a_workload_is_compared_by_generation(bench: Bench) -> None:
     assert repaired["spec"]["replicas"] == 1
 
 
+async def test_an_object_that_a_webhook_changes_is_not_written_in_a_loop(bench: Bench) -> None:
+    def with_owner(obj: Object) -> Object:
+        owners = [*obj["metadata"]["ownerReferences"], {"uid": "uid-of-another"}]
+        return {**obj, "metadata": {**obj["metadata"], "ownerReferences": owners}}
+
+    bench.kube.admit = with_owner
+    assert (await bench.apply()).wrote
+    assert not (await bench.apply()).wrote
+    await bench.told(spec={"selector": {"app": "stolen"}})
+    assert (await bench.apply()).wrote, "but drift is repaired"
+    assert not (await bench.apply()).wrote
+
+
 async def test_a_deleted_object_is_made_again(bench: Bench) -> None:
     await bench.apply()
     stored = bench.kube.objects.pop((SERVICE, *KEY))
