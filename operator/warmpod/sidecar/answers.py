@@ -34,9 +34,9 @@ def read_whole(body: str) -> Answer:
         raise InvalidAnswerError(f"no choices: {excerpt(body)}")
     has_text = any(_has_text(choice, "message") for choice in choices)
     usage = _usage(parsed)
-    if not has_text and not usage.get("completion_tokens"):
+    if not has_text and not _count(usage, "completion_tokens"):
         raise InvalidAnswerError(f"no token: {excerpt(body)}")
-    return Answer(has_text, usage.get("prompt_tokens"))
+    return Answer(has_text, _count(usage, "prompt_tokens"))
 
 
 class StreamReader:
@@ -60,7 +60,7 @@ class StreamReader:
         _raise_on_error(chunk)
         for choice in _choices(chunk, data):
             self._take(choice)
-        self._prompt_tokens = _usage(chunk).get("prompt_tokens", self._prompt_tokens)
+        self._prompt_tokens = _count(_usage(chunk), "prompt_tokens") or self._prompt_tokens
 
     def finish(self) -> Answer:
         """Raises InvalidAnswerError unless the stream ended properly and carried a token."""
@@ -75,7 +75,7 @@ class StreamReader:
             self._has_text = True
             self.token_seen = True
         # A token may decode to no text; a chunk that only opens a chat message is no token.
-        elif "role" not in (choice.get("delta") or {}):
+        elif "role" not in _part(choice, "delta"):
             self.token_seen = True
 
 
@@ -102,8 +102,20 @@ def _choices(parsed: Mapping[str, Any], body: str) -> list[Mapping[str, Any]]:
 
 
 def _has_text(choice: Mapping[str, Any], part: str) -> bool:
-    message = choice.get(part) or {}
+    message = _part(choice, part)
     return bool(choice.get("text")) or any(message.get(field) for field in TEXT_FIELDS)
+
+
+def _part(choice: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    part = choice.get(name) or {}
+    if not isinstance(part, dict):
+        raise InvalidAnswerError(f"{name} is not an object: {excerpt(json.dumps(choice))}")
+    return part
+
+
+def _count(usage: Mapping[str, Any], name: str) -> int | None:
+    count = usage.get(name)
+    return count if isinstance(count, int) and count > 0 else None
 
 
 def _usage(parsed: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -98,7 +98,10 @@ class Engine:
             status, body = await self._get("/metrics")
         except EngineError:
             return None
-        return sum_of_counters(body) if status == 200 else None
+        try:
+            return sum_of_counters(body) if status == 200 else None
+        except (ValueError, IndexError):
+            return None
 
     async def generate(
         self,
@@ -158,7 +161,8 @@ async def _read_stream(
 
 
 def sum_of_counters(page: str) -> float:
-    """Add up the counters that show progress, over all their labels."""
+    """Add up the counters that show progress, over all their labels. Raises ValueError and
+    IndexError for a page that is none of vLLM's."""
     return sum(
         float(line.rsplit(" ", 1)[1])
         for line in page.splitlines()

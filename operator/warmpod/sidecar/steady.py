@@ -6,8 +6,8 @@ Two ways to be steady, both judged bucket by bucket on the time to first token:
 * or, where the machine is noisy, nothing gets faster any more: the best of the last three rounds
   is no better than the best of all before, at least three. What a neighbour on the same cores
   takes only ever adds to a latency, as a cold kernel does, but the kernel does it once; so the best
-  of some rounds tells the engine's own pace (measured on vLLM with four busy processes on two cores: 24 to
-  28 ms where the rounds themselves jumped between 24 and 329 ms).
+  of some rounds tells the engine's own pace (measured on vLLM with four busy processes on two
+  cores: 24 to 28 ms where the rounds themselves jumped between 24 and 329 ms).
 
 A few values may lie outside (a late garbage collection, a neighbour on the same cores), at most
 one a bucket. Differences below the floor never count: on a fast engine they are noise.

@@ -35,6 +35,8 @@ def test_whole_answers(body: str, answer: Answer) -> None:
         (whole(None), "no choices"),
         (whole({"text": ""}), "no token"),
         (whole({"message": {"content": None}}, usage={"completion_tokens": 0}), "no token"),
+        (whole({"message": "hi"}), "message is not an object"),
+        (whole({"text": ""}, usage={"completion_tokens": "1"}), "no token"),
         (json.dumps({"error": {"message": "engine is dead"}}), "engine is dead"),
     ],
 )
