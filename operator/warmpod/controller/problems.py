@@ -262,7 +262,8 @@ def _crash(pod: PodView, container: ContainerView, now: datetime) -> tuple[Reaso
         return None  # an init container that succeeded in the end
     if container.waiting_reason != "CrashLoopBackOff" and not _recent(ended.finished, now):
         return None
-    if ended.reason in _START_ENDS:
+    # Some runtimes report a program of another architecture as one that ran and failed.
+    if ended.reason in _START_ENDS or _NO_PLATFORM.search(ended.message):
         return _start_reason(ended.message), ended.message
     return _crash_reason(container.name), _last_words(ended)
 

@@ -206,6 +206,15 @@ READY = {
         "False",
         "ArchMismatch",
     ),
+    "wrong architecture in the engine's last line": (
+        with_engine(
+            engine().crash_looping(
+                "engine", 1, "exec /usr/bin/python3: exec format error\n", "Error"
+            )
+        ),
+        "False",
+        "ArchMismatch",
+    ),
     "wrong architecture at pull": (
         prefetched_by(
             prefetch().waiting("agent", "ErrImagePull", "no match for platform in manifest")
