@@ -13,6 +13,9 @@ LOCAL_KUBECONFIG := /var/lib/warmpod-cluster/config/admin.kubeconfig
 export KUBECONFIG := $(or $(KUBECONFIG),$(LOCAL_KUBECONFIG))
 LOCAL := $(filter $(LOCAL_KUBECONFIG),$(KUBECONFIG))
 export PYTHONPATH := operator:hack:tests
+# The tests start a hundred processes; each would compile the package again without a cache.
+unexport PYTHONDONTWRITEBYTECODE
+export PYTHONPYCACHEPREFIX := $(CACHE)/bytecode
 ifneq ($(REGISTRY),)
 export REGISTRY
 endif
@@ -40,7 +43,7 @@ test: tools ## all tests: lint, types, unit, API server, cluster (always the loc
 
 .PHONY: unit
 unit: $(VENV)/ready ## the tests that need no cluster
-	@$(PYTHON) -m pytest tests/unit
+	@$(PYTHON) hack/run_tests.py unit
 
 .PHONY: apiserver
 apiserver: install ## the tests that need an API server but no node

@@ -2,7 +2,7 @@
 """Runs all layers of tests: lint, unit, API server, cluster.
 
 The last two run on the local cluster, which is started and set up on the way.
-The last line tells how many tests passed and failed.
+The last line tells how many tests passed and failed. With the word `unit`, only that layer.
 """
 
 import subprocess
@@ -34,11 +34,13 @@ class Pytest:
 
     name: str
     limit_s: int
+    options: tuple[str, ...] = ()
 
     def __call__(self) -> Result:
         report = REPORTS / f"{self.name}.xml"
         report.unlink(missing_ok=True)
         command = [sys.executable, "-m", "pytest", f"tests/{self.name}", f"--junitxml={report}"]
+        command += self.options
         started = time.monotonic()
         try:
             code = subprocess.run(command, cwd=places.ROOT, check=False, timeout=self.limit_s)
@@ -84,7 +86,8 @@ def prepared(name: str, *commands: tuple[str, ...]) -> Callable[[], Result]:
 
 
 IMAGES = (sys.executable, "hack/images.py")
-WITHOUT_CLUSTER: tuple[Callable[[], Result], ...] = (run_lint, Pytest("unit", limit_s=600))
+# More workers than cores: half of the time they wait for processes that they started.
+UNIT = Pytest("unit", limit_s=600, options=("--numprocesses=4", "--dist=worksteal"))
 PREPARATIONS = (
     # Compilers and package downloads hardly get in each other's way.
     prepared("programs and images", ("hack/cluster/build",), (*IMAGES, "--no-push")),
@@ -97,7 +100,9 @@ ON_CLUSTER = (Pytest("apiserver", limit_s=900), Pytest("cluster", limit_s=2400))
 
 def main() -> int:
     REPORTS.mkdir(parents=True, exist_ok=True)
-    results = [layer() for layer in WITHOUT_CLUSTER]
+    if sys.argv[1:] == ["unit"]:
+        return report([UNIT()])
+    results = [run_lint(), UNIT()]
     for prepare in PREPARATIONS:
         results.append(prepare())
         if results[-1].failed:
@@ -105,6 +110,11 @@ def main() -> int:
             break
     else:
         results += [layer() for layer in ON_CLUSTER]
+    return report(results)
+
+
+def report(results: list[Result]) -> int:
+    """Tell how it went; the exit code."""
     steps.say(table(results))
     failed = sum(result.failed for result in results)
     steps.say(f"{sum(result.passed for result in results)} passed, {failed} failed")
