@@ -11,9 +11,13 @@ from warmpod.api.base import ATOMIC, StrictBase, keyed
 MAX_FAILED_NODES = 5
 MAX_LAST_STARTUPS = 5
 
-Count = Annotated[int, Field(ge=0, le=1000000)]
-Seconds = Annotated[int, Field(ge=0, le=31536000)]
-Milliseconds = Annotated[int, Field(ge=0, le=31536000000)]
+MAX_COUNT = 1_000_000
+MAX_SECONDS = 365 * 24 * 3600
+MAX_MILLISECONDS = MAX_SECONDS * 1000
+
+Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
+Seconds = Annotated[int, Field(ge=0, le=MAX_SECONDS)]
+Milliseconds = Annotated[int, Field(ge=0, le=MAX_MILLISECONDS)]
 Time = Annotated[str, WithJsonSchema({"type": "string", "format": "date-time", "maxLength": 64})]
 PodName = Annotated[str, Field(max_length=253)]
 RevisionName = Annotated[str, Field(max_length=63)]

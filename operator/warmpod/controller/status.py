@@ -7,13 +7,18 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
+from warmpod.api.status import (
+    MAX_COUNT,
+    MAX_FAILED_NODES,
+    MAX_LAST_STARTUPS,
+    MAX_MILLISECONDS,
+    MAX_SECONDS,
+)
 from warmpod.controller.facts import Facts, is_warm
 from warmpod.controller.problems import Area
 from warmpod.controller.views import PodView
 from warmpod.resources.names import REVISION_LABEL, TIMELINE_CONDITION, serving_selector
 
-MAX_FAILED_NODES = 5
-MAX_STARTUPS = 5
 #: Characters of a message per node.
 NODE_MESSAGE = 500
 
@@ -73,7 +78,7 @@ def _nodes(facts: Facts) -> dict[str, Any]:
 def startups(pods: Iterable[PodView]) -> list[dict[str, Any]]:
     """The start-ups that ended warm of the pods that exist, newest first."""
     found = sorted(_each(pods), key=lambda s: (s["warmTime"], s["pod"]), reverse=True)
-    return found[:MAX_STARTUPS]
+    return found[:MAX_LAST_STARTUPS]
 
 
 def _each(pods: Iterable[PodView]) -> Iterator[dict[str, Any]]:
@@ -115,9 +120,9 @@ def _startup(pod: PodView, timeline: dict[str, Any]) -> dict[str, Any] | None:
         "weightsSeconds": _between(launcher, boot) if first_of_pod else None,
         "engineSeconds": _between(boot, http),
         "warmupSeconds": _between(http, gate),
-        "rounds": _whole(timeline.get("rounds")),
-        "firstTokenMilliseconds": _whole(timeline.get("first_ttft_ms")),
-        "steadyTokenMilliseconds": _whole(timeline.get("steady_ttft_ms")),
+        "rounds": _whole(timeline.get("rounds"), MAX_COUNT),
+        "firstTokenMilliseconds": _whole(timeline.get("first_ttft_ms"), MAX_MILLISECONDS),
+        "steadyTokenMilliseconds": _whole(timeline.get("steady_ttft_ms"), MAX_MILLISECONDS),
     }
     return {key: value for key, value in startup.items() if value is not None}
 
@@ -129,14 +134,16 @@ def _number(value: object) -> float | None:
     return float(value) if 0 <= value < 1e11 else None
 
 
-def _whole(value: object) -> int | None:
+def _whole(value: object, most: int) -> int | None:
+    """None also beyond the API's bound: one number too large has the whole status refused."""
     number = _number(value)
-    return None if number is None else round(number)
+    return None if number is None or number > most else round(number)
 
 
 def _between(start: float | None, end: float | None) -> int | None:
-    """Clocks of pod and API server differ by a little, hence not below zero."""
-    return None if start is None or end is None else max(0, round(end - start))
+    """Clocks of pod and API server differ: by a little, hence not below zero, or, on a node whose
+    clock was never set, by years."""
+    return None if start is None or end is None else _whole(max(0.0, end - start), MAX_SECONDS)
 
 
 def _text(value: object) -> str | None:

@@ -120,6 +120,16 @@ def test_odd_fields_of_a_timeline_are_left_out() -> None:
     assert set(found) == {"pod", "revision", "warmTime"}
 
 
+def test_lengths_beyond_what_the_api_takes_are_left_out() -> None:
+    pod = (
+        engine()
+        .warm()
+        .timeline(cause="engine-died", boot_started=1.0, gate=GATE, rounds=1e7, first_ttft_ms=5e10)
+    )
+    (found,) = status(pod)["lastStartups"]
+    assert found.keys() == {"pod", "revision", "cause", "warmTime"}
+
+
 def test_the_newest_five() -> None:
     pods = [engine(f"p{n}").warm().timeline(gate=GATE + n) for n in range(7)]
     found = status(*pods, replicas=7)["lastStartups"]
