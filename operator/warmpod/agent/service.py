@@ -78,13 +78,15 @@ class Service:
         return facts, verdict, self._keeper.reloads
 
     async def _work(self) -> None:
-        helpers = [asyncio.create_task(self._reporter.run()), asyncio.create_task(self._show())]
-        try:
-            await self._look_again_and_again()
-        finally:
-            for task in helpers:
-                task.cancel()
-            await asyncio.gather(*helpers, return_exceptions=True)
+        """An agent that cannot report any more ends, and the kubelet starts the next one."""
+        async with asyncio.TaskGroup() as group:
+            helpers = [group.create_task(self._reporter.run()), group.create_task(self._show())]
+            try:
+                await self._look_again_and_again()
+            finally:
+                self._progress.stop()  # the thread does not notice that nobody waits for it
+                for task in helpers:
+                    task.cancel()
 
     async def _look_again_and_again(self) -> None:
         superseded_until: float | None = None

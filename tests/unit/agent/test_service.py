@@ -18,7 +18,7 @@ from warmpod.agent import service as service_module
 from warmpod.agent.config import AgentConfig, Medium
 from warmpod.agent.residency import Holder, Measurement
 from warmpod.agent.service import Service
-from warmpod.podstatus import OwnPod
+from warmpod.podstatus import ConditionReporter, OwnPod
 from warmpod.podstatus.own_pod import PodIdentity
 from warmpod.weights import manifest
 from warmpod.weights.receipt import RECEIPT_NAME
@@ -119,13 +119,17 @@ class Agent:
         return status == 503 and text.startswith(f"{reason}:")
 
 
-@asynccontextmanager
-async def running(config: AgentConfig, api: Api, tmp_path: Path) -> AsyncIterator[Agent]:
+def make_service(config: AgentConfig, api: Api, tmp_path: Path) -> Service:
     account = tmp_path / "account"
     account.mkdir(exist_ok=True)
     (account / "token").write_text("t")
     pod = OwnPod(PodIdentity("ns", "pod", "uid"), api.url, account, "warmpod-agent")
-    service = Service(config, pod)
+    return Service(config, pod)
+
+
+@asynccontextmanager
+async def running(config: AgentConfig, api: Api, tmp_path: Path) -> AsyncIterator[Agent]:
+    service = make_service(config, api, tmp_path)
     task = asyncio.create_task(service.run())
     try:
         yield Agent(config, service)
@@ -303,6 +307,17 @@ async def test_superseded_copies_go(on_node, api, tmp_path, monkeypatch) -> None
         await until(agent.ready)
         await until(lambda: not (on_node.node_root / "abc").exists())
     assert (on_node.node_root / "next" / RECEIPT_NAME).exists()
+
+
+async def test_ends_when_it_cannot_report_any_more(config, api, tmp_path, monkeypatch) -> None:
+    async def broken(_: ConditionReporter) -> None:
+        raise RuntimeError("no more reports")
+
+    monkeypatch.setattr(ConditionReporter, "run", broken)
+    with pytest.raises(ExceptionGroup) as ended:
+        async with asyncio.timeout(20):
+            await make_service(config, api, tmp_path).run()
+    assert ended.group_contains(RuntimeError, match="no more reports")
 
 
 async def test_stops_in_the_middle_of_reading(on_node, api, tmp_path, monkeypatch) -> None:
