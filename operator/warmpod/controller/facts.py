@@ -185,8 +185,7 @@ def _refused(observed: Observed, model: WarmModel) -> Iterator[Problem]:
 
 def _unknown_arguments(model: WarmModel) -> Iterator[Problem]:
     for unknown in facts_of(model.spec).unknown:
-        message = f"spec.engine.args: {unknown.argument}: {unknown.remedy}"
-        yield Problem(reasons.UNKNOWN_ARGUMENT, message, Area.ENGINE)
+        yield Problem(reasons.UNKNOWN_ARGUMENT, str(unknown), Area.ENGINE)
 
 
 def _missing_images(observed: Observed) -> Iterator[Problem]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from warmpod.api import InvalidSpec, WarmModel
@@ -93,13 +94,11 @@ class Observer:
         refusals: tuple[Refusal, ...] = ()
         if observed.prefetch_pods_missing and observed.daemon_set is not None:
             refusals = await self._refusals(observed.daemon_set)
-        return Observed(
-            **{
-                **vars(observed),
-                "pod_security": level,
-                "resolutions": self._resolutions(model, found),
-                "refusals": refusals,
-            }
+        return replace(
+            observed,
+            pod_security=level,
+            resolutions=self._resolutions(model, found),
+            refusals=refusals,
         )
 
     def _parse(self, view: ModelView) -> WarmModel | InvalidSpec:
