@@ -10,6 +10,7 @@ from support.models import ModelView
 from support.node import Node, kill
 
 KILLS = 20
+SERVING_S = 3
 
 
 def measure_kills(api: Api, node: Node, view: ModelView) -> list[float]:
@@ -19,7 +20,7 @@ def measure_kills(api: Api, node: Node, view: ModelView) -> list[float]:
     watch = EndpointWatch(api, view)
     delays = []
     for _ in range(KILLS):
-        watch.wait_for(address, ready=True, timeout_s=120)
+        watch.wait_for_lasting(address, seconds=SERVING_S, timeout_s=120)
         pid = node.engine_main(uid)
         killed = time.monotonic()
         kill(pid)

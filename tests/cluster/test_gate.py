@@ -20,6 +20,8 @@ Create = Callable[[JsonObject], ModelView]
 KILLS = 10
 # What the gate alone takes was measured at 31 ms, the kubelet alone at 960 ms.
 OUT_OF_ENDPOINTS_S = 0.2
+# A pod that is killed has served for a while, not just come into the endpoints.
+SERVING_S = 3
 
 
 def test_pod_is_no_endpoint_before_its_gate_opens(create: Create, namespace: str) -> None:
@@ -57,6 +59,7 @@ def test_killed_engine_is_out_at_once_and_back_after_its_own_warm_up(
     delays = []
     with GateSampler(view) as sampler:
         for _ in range(KILLS if victim == "main" else 2):
+            watch.wait_for_lasting(address, seconds=SERVING_S, timeout_s=120)
             boot = boot_of(view)
             uid = pod["metadata"]["uid"]
             pid = node.engine_main(uid) if victim == "main" else node.engine_core(uid)
@@ -64,7 +67,7 @@ def test_killed_engine_is_out_at_once_and_back_after_its_own_warm_up(
             kill(pid)
             delays.append(watch.wait_for(address, ready=False, timeout_s=10) - killed)
             watch.wait_for(address, ready=True, timeout_s=120)
-            wait_until("another boot is warm", lambda b=boot: boot_of(view) != b, timeout_s=10)
+            assert boot_of(view) not in ("", boot)
     assert sampler.violations == []
     assert statistics.median(delays) < OUT_OF_ENDPOINTS_S, delays
     # In place: neither the pod nor its container was started anew.

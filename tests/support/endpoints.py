@@ -9,6 +9,7 @@ from types import TracebackType
 
 from support.api import Api, JsonObject
 from support.models import ModelView, gate_is_open
+from support.waiting import wait_until
 
 
 @dataclass
@@ -94,11 +95,33 @@ class EndpointWatch:
                 lambda: bool(self._changes) and (address in self._changes[-1][1]) == ready,
                 timeout=timeout_s,
             )
-            state = "a ready endpoint" if ready else "out of the endpoints"
-            assert holds, f"{address} is not {state} within {timeout_s:.0f} s"
-            moment = self._changes[-1][0]
-            for since, addresses in reversed(self._changes):
-                if (address in addresses) != ready:
-                    break
-                moment = since
-            return moment
+            assert holds, f"{address} is not {_named(ready)} within {timeout_s:.0f} s"
+            return self._since(address, ready)
+
+    def wait_for_lasting(self, address: str, *, seconds: float, timeout_s: float) -> None:
+        """Waits until the address has been a ready endpoint for some seconds without a break.
+
+        A kubelet that has just looked after a pod looks again only after it has listed all
+        containers anew, which it does once a second. A pod that took traffic for a while is
+        not in that state.
+        """
+
+        def lasting() -> bool:
+            with self._changed:
+                if not self._changes or address not in self._changes[-1][1]:
+                    return False
+                return time.monotonic() - self._since(address, True) >= seconds
+
+        wait_until(f"{address} stays a ready endpoint", lasting, timeout_s=timeout_s)
+
+    def _since(self, address: str, ready: bool) -> float:
+        moment = self._changes[-1][0]
+        for since, addresses in reversed(self._changes):
+            if (address in addresses) != ready:
+                break
+            moment = since
+        return moment
+
+
+def _named(ready: bool) -> str:
+    return "a ready endpoint" if ready else "out of the endpoints"

@@ -19,9 +19,9 @@ ON_FAKE_NODES: JsonObject = {
 
 
 @contextmanager
-def fake_nodes(api: Api, count: int) -> Iterator[list[str]]:
+def fake_nodes(api: Api, count: int, prefix: str = "fake") -> Iterator[list[str]]:
     """Nodes that exist for the length of a test; gives their names."""
-    names = [f"fake-{number}" for number in range(count)]
+    names = [f"{prefix}-{number}" for number in range(count)]
     for name in names:
         api.apply(
             {
