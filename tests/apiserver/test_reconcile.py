@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from support.api import Api
+from support.api import Api, JsonObject
 from support.models import ModelView, condition_of, warm_model, with_engine
 from support.nodes import ON_FAKE_NODES, fake_nodes, report
 from support.waiting import wait_until
@@ -99,15 +99,14 @@ def test_scale_subresource_scales_the_deployment(api: Api, ready: Create, namesp
 @pytest.mark.parametrize("kind", CHILDREN)
 def test_deleted_child_comes_back(api: Api, ready: Create, namespace: str, kind: str) -> None:
     ready("whole")
-    selector = "warmpod.io/model=whole"
-    (child,) = api.list(kind, namespace, selector)
+    (child,) = children(api, kind, namespace, "whole")
     metadata = child["metadata"]
     api.delete(kind, metadata["name"], namespace)
     wait_until(
         f"the {kind} is back",
         lambda: [
             found
-            for found in api.list(kind, namespace, selector)
+            for found in children(api, kind, namespace, "whole")
             if found["metadata"]["uid"] != metadata["uid"]
         ],
         timeout_s=60,
@@ -146,8 +145,7 @@ def test_going_back_is_choosing_an_older_revision(api: Api, ready: Create, names
     play_until(api, view, lambda: settled_on_another(view, first))
     api.apply(model)
     play_until(api, view, lambda: settled_on(view, first))
-    revisions = api.list("ControllerRevision", namespace, "warmpod.io/model=back")
-    assert len(revisions) == 2
+    assert len(children(api, "ControllerRevision", namespace, "back")) == 2
 
 
 def test_new_node_is_prefetched_without_a_touch(api: Api, ready: Create, namespace: str) -> None:
@@ -166,19 +164,26 @@ def settled_on_another(view: ModelView, revision: str) -> bool:
     return view.condition("Ready").get("status") == "True" and status["revision"] != revision
 
 
+def children(api: Api, kind: str, namespace: str, model: str) -> list[JsonObject]:
+    """Without those of its children: a DaemonSet keeps ControllerRevisions with its labels."""
+    return [
+        found
+        for found in api.list(kind, namespace, f"warmpod.io/model={model}")
+        if found["metadata"]["ownerReferences"][0]["kind"] == "WarmModel"
+    ]
+
+
 def versions(api: Api, namespace: str) -> dict[tuple[str, str], str]:
     """What the operator wrote last: the time stamps of its entries in managedFields.
 
     A child's resourceVersion also changes when its own controller reports its status.
     """
-    children = [
-        (kind, child)
-        for kind in CHILDREN
-        for child in api.list(kind, namespace, "warmpod.io/model=quiet")
+    found = [
+        (kind, child) for kind in CHILDREN for child in children(api, kind, namespace, "quiet")
     ]
     return {
         (kind, child["metadata"]["name"]): entry["time"]
-        for kind, child in [*children, ("WarmModel", api.get("WarmModel", "quiet", namespace))]
+        for kind, child in [*found, ("WarmModel", api.get("WarmModel", "quiet", namespace))]
         for entry in child["metadata"]["managedFields"]
         if entry["manager"] == "warmpod"
     }
