@@ -9,7 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-VARIABLE = "WARMPOD_AGENT_CONFIG"
+from warmpod.protocol import AGENT_CONFIG_VARIABLE, AGENT_PORT
 
 
 class Medium(StrEnum):
@@ -36,20 +36,20 @@ class AgentConfig:
     key: str = ""
     target: Path = Path("/weights")
     state_dir: Path = Path("/run/warmpod-agent")
-    port: int = 9181
+    port: int = AGENT_PORT
     scrub_seconds: float = 30.0
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> AgentConfig:
-        text = environment.get(VARIABLE)
+        text = environment.get(AGENT_CONFIG_VARIABLE)
         if text is None:
-            raise ConfigError(f"environment variable {VARIABLE} is not set")
+            raise ConfigError(f"environment variable {AGENT_CONFIG_VARIABLE} is not set")
         try:
             document = json.loads(text)
         except ValueError as error:
-            raise ConfigError(f"{VARIABLE} is not JSON: {error}") from error
+            raise ConfigError(f"{AGENT_CONFIG_VARIABLE} is not JSON: {error}") from error
         if not isinstance(document, dict):
-            raise ConfigError(f"{VARIABLE} must be a JSON object")
+            raise ConfigError(f"{AGENT_CONFIG_VARIABLE} must be a JSON object")
         return cls.from_document(document)
 
     @classmethod
@@ -62,10 +62,10 @@ class AgentConfig:
                 values[field.name] = _convert(field.name, value)
         for name in ("model", "model_uid", "revision", "medium", "source"):
             if not values.get(name):
-                raise ConfigError(f"{VARIABLE}: {name} is missing")
+                raise ConfigError(f"{AGENT_CONFIG_VARIABLE}: {name} is missing")
         config = cls(**values)
         if config.medium is Medium.NODE_MEMORY and not _is_plain_name(config.key):
-            raise ConfigError(f"{VARIABLE}: key must be one plain directory name")
+            raise ConfigError(f"{AGENT_CONFIG_VARIABLE}: key must be one plain directory name")
         return config
 
 
@@ -83,7 +83,7 @@ def _convert(name: str, value: object) -> object:
             case _:
                 return str(value)
     except ValueError as error:
-        raise ConfigError(f"{VARIABLE}: {name}: {error}") from error
+        raise ConfigError(f"{AGENT_CONFIG_VARIABLE}: {name}: {error}") from error
 
 
 def _is_plain_name(key: str) -> bool:

@@ -15,10 +15,11 @@ from pathlib import Path
 
 from warmpod.agent import memory
 from warmpod.agent.memory import gib
+from warmpod.protocol import RECEIPT_NAME
 from warmpod.weights import receipt as receipts
 from warmpod.weights.findings import Finding
 from warmpod.weights.hashing import Watch, map_in_threads, pieces, sha256_of
-from warmpod.weights.receipt import RECEIPT_NAME, Receipt, Seen
+from warmpod.weights.receipt import Receipt, Seen
 from warmpod.weights.tree import scan
 from warmpod.weights.verify import Expectations, Expected, digest_finding
 

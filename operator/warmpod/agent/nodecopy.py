@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from warmpod.protocol import RECEIPT_NAME
+
 LOCK_RETRY_SECONDS = 0.5
 
 
@@ -91,7 +93,7 @@ class NodeCopy:
         directory = self._root / key
         if directory.is_dir():
             # The first to go is what engines wait for, so that none starts on a half-removed copy.
-            (directory / ".warmpod-receipt.json").unlink(missing_ok=True)
+            (directory / RECEIPT_NAME).unlink(missing_ok=True)
             shutil.rmtree(directory)
         refs = self._root / ".refs" / key
         if refs.is_dir():

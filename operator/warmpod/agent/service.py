@@ -19,10 +19,10 @@ from warmpod.agent.nodememory import NodeMemoryWeights
 from warmpod.agent.progress import Cancelled, Progress
 from warmpod.agent.server import make_application
 from warmpod.podstatus import ConditionReporter, ConditionStatus, OwnPod, PodStatusError, Wish
+from warmpod.protocol import RESIDENT_CONDITION
 
 log = logging.getLogger(__name__)
 
-CONDITION = "warmpod.io/Resident"
 SHOW_SECONDS = 0.2
 # A model's earlier copy is kept for so long after the new one is complete: engines of the
 # previous revision may start another boot from it while the rollout replaces them.
@@ -37,7 +37,7 @@ class Service:
     def __init__(self, config: AgentConfig, pod: OwnPod) -> None:
         self._config = config
         self._pod = pod
-        self._reporter = ConditionReporter(pod, CONDITION)
+        self._reporter = ConditionReporter(pod, RESIDENT_CONDITION)
         self._progress = Progress()
         self._copy: NodeCopy | None = None
         if config.medium is Medium.NODE_MEMORY:

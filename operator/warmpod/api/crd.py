@@ -13,14 +13,11 @@ import yaml
 from warmpod.api.base import rule
 from warmpod.api.status import WarmModelStatus
 from warmpod.api.v1alpha1 import (
-    GROUP,
-    KIND,
     MAX_NAME_LENGTH,
-    PLURAL,
     SERVICE_NAME_PATTERN,
-    VERSION,
     WarmModelSpec,
 )
+from warmpod.protocol import GROUP, KIND, PLURAL, VERSION
 
 _KEPT = (
     "type",

@@ -28,12 +28,7 @@ from warmpod.api.base import (
     rules,
 )
 from warmpod.api.quantity import to_bytes
-
-GROUP = "warmpod.io"
-VERSION = "v1alpha1"
-API_VERSION = f"{GROUP}/{VERSION}"
-KIND = "WarmModel"
-PLURAL = "warmmodels"
+from warmpod.protocol import LAUNCHER_MOUNT, RUN_MOUNT, WARMUP_PORT
 
 MAX_NAME_LENGTH = 50
 """Leaves room for the suffixes of child names (`-prefetch`, a revision hash) below 63."""
@@ -41,7 +36,7 @@ MAX_NAME_LENGTH = 50
 SERVICE_NAME_PATTERN = "^[a-z]([-a-z0-9]*[a-z0-9])?$"
 
 RESERVED_VOLUME_PREFIX = "warmpod-"
-RESERVED_MOUNTS = ("/opt/warmpod", "/run/warmpod")
+RESERVED_MOUNTS = (LAUNCHER_MOUNT, RUN_MOUNT)
 
 DEFAULT_ENGINE_PORT = 8000
 
@@ -215,8 +210,8 @@ class Engine(StrictBase):
         "config file or a custom command. Default: what the arguments say, else 8000.",
         json_schema_extra=rules(
             rule(
-                "self != 9180",
-                "engine.port: 9180 belongs to the warmup sidecar: choose another port",
+                f"self != {WARMUP_PORT}",
+                f"engine.port: {WARMUP_PORT} belongs to the warmup sidecar: choose another port",
             )
         ),
     )
@@ -236,7 +231,7 @@ class Engine(StrictBase):
                     for path in RESERVED_MOUNTS
                 )
                 + ")",
-                "engine.volumeMounts: /opt/warmpod and /run/warmpod belong to warmpod: choose "
+                f"engine.volumeMounts: {LAUNCHER_MOUNT} and {RUN_MOUNT} belong to warmpod: choose "
                 "another mountPath",
             )
         ),

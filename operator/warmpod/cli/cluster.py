@@ -13,9 +13,11 @@ import yaml
 from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
 
+from warmpod.protocol import GROUP, PLURAL, VERSION
+from warmpod.resources.names import MODEL_LABEL
+
 Document = dict[str, Any]
 
-GROUP, VERSION, PLURAL = "warmpod.io", "v1alpha1", "warmmodels"
 # Seconds for one request; a person waits for it.
 REQUEST_SECONDS = 15
 
@@ -68,7 +70,7 @@ class Cluster:
             f"the pods of WarmModel {namespace}/{name}",
             lambda: client.CoreV1Api(self._api).list_namespaced_pod(
                 namespace,
-                label_selector=f"warmpod.io/model={name}",
+                label_selector=f"{MODEL_LABEL}={name}",
                 _preload_content=False,
                 _request_timeout=REQUEST_SECONDS,
             ),

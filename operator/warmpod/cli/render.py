@@ -11,6 +11,7 @@ from rich.text import Text
 
 from warmpod.cli.cluster import Document, Snapshot
 from warmpod.cli.timeline import Startup
+from warmpod.protocol import GROUP, RESIDENT_CONDITION, WARM_CONDITION
 
 BAR_COLUMNS = 40
 COLOURS = {"True": "green", "False": "red", "Unknown": "yellow"}
@@ -26,8 +27,8 @@ def status(snapshot: Snapshot, now: datetime) -> RenderableType:
     if failed:
         parts += [Text(), _failed_nodes(failed)]
     for component, title, condition in (
-        ("engine", "Engine pods", "warmpod.io/Warm"),
-        ("prefetch", "Nodes", "warmpod.io/Resident"),
+        ("engine", "Engine pods", WARM_CONDITION),
+        ("prefetch", "Nodes", RESIDENT_CONDITION),
     ):
         pods = [pod for pod in snapshot.pods if _label(pod, "component") == component]
         parts += [Text(), _pods(title, pods, condition, now)]
@@ -104,7 +105,7 @@ def _failed_nodes(failed: list[Document]) -> Table:
 
 
 def _pods(title: str, pods: list[Document], condition: str, now: datetime) -> Table:
-    short = condition.removeprefix("warmpod.io/")
+    short = condition.removeprefix(f"{GROUP}/")
     table = _table(title, "Pod", "Node", "Revision", "Role", short, "Reason", "Age", "Message")
     for pod in sorted(pods, key=lambda item: str(item["metadata"]["name"])):
         found = _condition(pod, condition)
@@ -165,7 +166,7 @@ def _condition(pod: Document, type_: str) -> Document:
 
 
 def _label(pod: Document, name: str) -> str:
-    return str(pod["metadata"].get("labels", {}).get(f"warmpod.io/{name}", ""))
+    return str(pod["metadata"].get("labels", {}).get(f"{GROUP}/{name}", ""))
 
 
 def _with_gaps(parts: list[RenderableType]) -> Iterator[RenderableType]:

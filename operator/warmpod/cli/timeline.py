@@ -9,8 +9,8 @@ from datetime import datetime
 from typing import Any
 
 from warmpod.cli.cluster import Document
+from warmpod.protocol import TIMELINE_CONDITION
 
-CONDITION = "warmpod.io/StartupTimeline"
 # What the engine had done when it wrote the log line of a stage.
 STAGES = {
     "version": "import vLLM",
@@ -79,7 +79,7 @@ def startups(warm_model: Document, pods: Iterable[Document]) -> list[Startup]:
 def from_pod(pod: Document) -> Startup | None:
     """None for a pod that has not reported a start-up."""
     for condition in pod.get("status", {}).get("conditions", []):
-        if condition["type"] == CONDITION:
+        if condition["type"] == TIMELINE_CONDITION:
             return _from_message(pod, condition.get("message", ""))
     return None
 

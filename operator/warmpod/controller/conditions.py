@@ -15,7 +15,7 @@ from warmpod.api import InvalidSpec
 from warmpod.controller.facts import Facts
 from warmpod.controller.problems import ENGINE_PROGRESS, Area, Problem
 from warmpod.controller.views import PodView
-from warmpod.resources.names import WARM_CONDITION
+from warmpod.protocol import WARM_CONDITION
 
 Status = Literal["True", "False", "Unknown"]
 

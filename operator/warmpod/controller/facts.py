@@ -14,13 +14,12 @@ from warmpod.controller.problems import Area, Problem
 from warmpod.controller.registry import NotFound
 from warmpod.controller.views import PodView
 from warmpod.engine import facts_of
+from warmpod.protocol import RESIDENT_CONDITION, WARM_CONDITION
 from warmpod.resources.names import (
     AGENT_CONTAINER,
-    RESIDENT_CONDITION,
     REVISION_LABEL,
     ROLE_LABEL,
     SERVING,
-    WARM_CONDITION,
 )
 from warmpod.resources.security import refusal
 

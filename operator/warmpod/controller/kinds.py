@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from warmpod.protocol import GROUP, KIND, PLURAL, VERSION
+
 
 @dataclass(frozen=True, slots=True)
 class Kind:
@@ -26,7 +28,7 @@ def _slash(part: str | None) -> str:
     return f"/{part}" if part else ""
 
 
-WARM_MODEL = Kind("warmpod.io", "v1alpha1", "WarmModel", "warmmodels")
+WARM_MODEL = Kind(GROUP, VERSION, KIND, PLURAL)
 POD = Kind("", "v1", "Pod", "pods")
 SERVICE = Kind("", "v1", "Service", "services")
 SERVICE_ACCOUNT = Kind("", "v1", "ServiceAccount", "serviceaccounts")

@@ -16,7 +16,8 @@ from prometheus_client.registry import Collector
 from warmpod.controller.cache import Cache
 from warmpod.controller.kinds import POD
 from warmpod.controller.views import PodView, conditions_of
-from warmpod.resources.names import COMPONENT_LABEL, WARM_CONDITION
+from warmpod.protocol import WARM_CONDITION
+from warmpod.resources.names import COMPONENT_LABEL
 
 
 class Metrics:

@@ -16,8 +16,8 @@ from enum import Enum
 from warmpod import reasons
 from warmpod.controller.observed import Failure, Refusal
 from warmpod.controller.views import ContainerView, PodView, Terminated
+from warmpod.protocol import RESIDENT_CONDITION, WARM_CONDITION
 from warmpod.reasons import Reason
-from warmpod.resources.names import RESIDENT_CONDITION, WARM_CONDITION
 
 #: A container that ended with an error this short a time ago is crash looping, even while its next
 #: life is still running: the condition would flap with each restart.

@@ -17,7 +17,8 @@ from warmpod.api.status import (
 from warmpod.controller.facts import Facts, is_warm
 from warmpod.controller.problems import Area
 from warmpod.controller.views import PodView
-from warmpod.resources.names import REVISION_LABEL, TIMELINE_CONDITION, serving_selector
+from warmpod.protocol import TIMELINE_CONDITION
+from warmpod.resources.names import REVISION_LABEL, serving_selector
 
 #: Characters of a message per node.
 NODE_MESSAGE = 500

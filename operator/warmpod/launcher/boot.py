@@ -14,6 +14,7 @@ from warmpod.launcher.events import EventLog
 from warmpod.launcher.output import Listener, Output
 from warmpod.launcher.policy import Ending
 from warmpod.launcher.watch import EngineProcesses
+from warmpod.protocol import WARM_FILE
 
 # Python ignores these two, and an ignored signal stays ignored in the program that it starts.
 RESTORED_SIGNALS = (signal.SIGPIPE, signal.SIGXFSZ)
@@ -105,7 +106,7 @@ class Boot:
 
 def was_warm(run_dir: Path, boot: str) -> bool:
     """Whether the sidecar found this boot warm."""
-    path = run_dir / "warm.json"
+    path = run_dir / WARM_FILE
     try:
         record = json.loads(path.read_bytes())
     except FileNotFoundError:

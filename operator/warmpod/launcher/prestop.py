@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 from warmpod.launcher.console import say
+from warmpod.protocol import GATE_CLOSED_FILE, STOPPING_FILE
 
 GATE_SECONDS = 5.0
 # A closed gate is out of the endpoints within 52 ms as measured; kube-proxy and the ingresses in
@@ -19,7 +20,7 @@ def pre_stop(run_dir: Path) -> int:
 
     A hook that fails only makes the kubelet stop the container sooner.
     """
-    stopping = run_dir / "stopping"
+    stopping = run_dir / STOPPING_FILE
     try:
         with stopping.open("x") as file:
             file.write(f"{time.time()}\n")
@@ -29,7 +30,7 @@ def pre_stop(run_dir: Path) -> int:
     except OSError as failed:
         say(f"{stopping} cannot be written, the gate closes with the pod: {failed.strerror}")
         return 0
-    if not _wait_for_gate(run_dir / "gate-closed", asked_at):
+    if not _wait_for_gate(run_dir / GATE_CLOSED_FILE, asked_at):
         say(f"no sidecar closed the gate within {GATE_SECONDS:.0f} s; stopping anyway")
     time.sleep(PROPAGATION_SECONDS)
     return 0

@@ -17,6 +17,7 @@ from warmpod.launcher.drain import EngineClient, IdleWatch
 from warmpod.launcher.events import EventLog
 from warmpod.launcher.policy import Ending, GiveUp, after_boot, worker_death_ends_boot
 from warmpod.launcher.wakeups import FORWARDED_SIGNALS, STOP_SIGNALS, Wakeups
+from warmpod.protocol import EVENTS_FILE, STOPPING_FILE
 
 # All times are seconds.
 STEP = 1.0
@@ -50,14 +51,14 @@ class Supervisor:
     def __init__(self, options: Options, wakeups: Wakeups) -> None:
         self._options = options
         self._wakeups = wakeups
-        self._events = EventLog(options.run_dir / "events.jsonl")
+        self._events = EventLog(options.run_dir / EVENTS_FILE)
         self._client = EngineClient(options.scheme, options.port)
         self._boot: Boot | None = None
         self._stop_requests = 0
 
     def run(self) -> int:
         """Supervise; returns the container's exit code."""
-        (self._options.run_dir / "stopping").unlink(missing_ok=True)
+        (self._options.run_dir / STOPPING_FILE).unlink(missing_ok=True)
         self._events.write("launcher-started", pid=os.getpid())
         number = failed_boots = 0
         while self._wait_for_weights():

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from warmpod.resources import names, weights_volume
+from warmpod.protocol import AGENT_CONFIG_VARIABLE, AGENT_PORT
+from warmpod.resources import weights_volume
 from warmpod.resources.rendering import Rendering
 
 _SCRUB_SECONDS = 30
@@ -21,7 +22,7 @@ def variable(rendering: Rendering) -> dict[str, Any]:
         "node_root": weights_volume.NODE_ROOT_MOUNT,
         "key": rendering.weights_key,
         "target": weights_volume.FILL_MOUNT,
-        "port": names.AGENT_PORT,
+        "port": AGENT_PORT,
         "scrub_seconds": _SCRUB_SECONDS,
     }
-    return {"name": "WARMPOD_AGENT_CONFIG", "value": json.dumps(config, sort_keys=True)}
+    return {"name": AGENT_CONFIG_VARIABLE, "value": json.dumps(config, sort_keys=True)}

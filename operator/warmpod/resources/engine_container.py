@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from warmpod.api.v1alpha1 import Resources, WarmModelSpec
+from warmpod.protocol import LAUNCHER_MOUNT, RUN_MOUNT
 from warmpod.resources import names, weights_volume
 from warmpod.resources.rendering import Rendering, image_volume, mount, without_empty
 from warmpod.resources.security import engine_context
 
-LAUNCHER_MOUNT = "/opt/warmpod"
-RUN_MOUNT = "/run/warmpod"
 CACHE_MOUNT = "/var/cache/warmpod"
 HOME = "/home/warmpod"
 RUN_VOLUME = "warmpod-run"

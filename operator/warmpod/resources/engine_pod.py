@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from warmpod.protocol import WARM_CONDITION
 from warmpod.resources import (
     agent_config,
     engine_container,
@@ -34,7 +35,7 @@ def template(rendering: Rendering) -> dict[str, Any]:
             # A Service named `vllm` would set VLLM_PORT to an URL, which vLLM cannot parse.
             "enableServiceLinks": False,
             "terminationGracePeriodSeconds": model.spec.pod.termination_grace_period_seconds,
-            "readinessGates": [{"conditionType": names.WARM_CONDITION}],
+            "readinessGates": [{"conditionType": WARM_CONDITION}],
             "securityContext": engine_pod_context(model.spec, rendering.pod_security),
             **engine_placement(model),
             "initContainers": _init_containers(rendering),

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from warmpod.api import API_VERSION, GROUP, KIND, WarmModel
-
-FIELD_MANAGER = "warmpod"
+from warmpod.api import WarmModel
+from warmpod.protocol import API_VERSION, GROUP, KIND
 
 MODEL_LABEL = f"{GROUP}/model"
 COMPONENT_LABEL = f"{GROUP}/component"
 ROLE_LABEL = f"{GROUP}/role"
 REVISION_LABEL = f"{GROUP}/revision"
 MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
-
-WARM_CONDITION = f"{GROUP}/Warm"
-TIMELINE_CONDITION = f"{GROUP}/StartupTimeline"
-RESIDENT_CONDITION = f"{GROUP}/Resident"
 
 ENGINE_CONTAINER = "engine"
 WARMUP_CONTAINER = "warmup"
@@ -26,8 +21,6 @@ AGENT_CONTAINER = "agent"
 ENGINE_PORT_NAME = "http"
 WARMUP_PORT_NAME = "warmup"
 AGENT_PORT_NAME = "agent"
-WARMUP_PORT = 9180
-AGENT_PORT = 9181
 
 SERVING = "serving"
 Component = Literal["engine", "prefetch"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from warmpod.api.v1alpha1 import NamedVolume
+from warmpod.protocol import AGENT_PORT
 from warmpod.resources import agent_config, names, pod_identity, weights_volume
 from warmpod.resources.placement import prefetch_placement
 from warmpod.resources.rendering import Rendering, image_volume, mount
@@ -50,7 +51,7 @@ def _agent(rendering: Rendering) -> dict[str, Any]:
         "imagePullPolicy": "IfNotPresent",
         "command": ["warmpod-agent"],
         "env": [*pod_identity.environment(), agent_config.variable(rendering)],
-        "ports": [{"name": names.AGENT_PORT_NAME, "containerPort": names.AGENT_PORT}],
+        "ports": [{"name": names.AGENT_PORT_NAME, "containerPort": AGENT_PORT}],
         "readinessProbe": {
             "httpGet": {"path": "/readyz", "port": names.AGENT_PORT_NAME},
             "periodSeconds": 2,

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from warmpod.api import GROUP, PLURAL, WarmModel
+from warmpod.api import WarmModel
+from warmpod.protocol import GROUP, PLURAL
 from warmpod.resources import names
 
 _API_GROUP = "rbac.authorization.k8s.io"

@@ -7,8 +7,9 @@ import re
 from typing import Any
 
 from warmpod.api.v1alpha1 import EnvVar
+from warmpod.protocol import RUN_MOUNT, SIDECAR_CONFIG_VARIABLE, WARMUP_PORT
 from warmpod.resources import names, pod_identity
-from warmpod.resources.engine_container import RUN_MOUNT, RUN_VOLUME
+from warmpod.resources.engine_container import RUN_VOLUME
 from warmpod.resources.rendering import Rendering, mount
 from warmpod.resources.security import helper_context
 
@@ -26,9 +27,9 @@ def container(rendering: Rendering) -> dict[str, Any]:
         "env": [
             *pod_identity.environment(),
             *_api_key(rendering),
-            {"name": "WARMPOD_SIDECAR_CONFIG", "value": _config(rendering)},
+            {"name": SIDECAR_CONFIG_VARIABLE, "value": _config(rendering)},
         ],
-        "ports": [{"name": names.WARMUP_PORT_NAME, "containerPort": names.WARMUP_PORT}],
+        "ports": [{"name": names.WARMUP_PORT_NAME, "containerPort": WARMUP_PORT}],
         # A second lock beside the readiness gate: it needs no API server and closes by itself.
         "readinessProbe": {
             "httpGet": {"path": "/readyz", "port": names.WARMUP_PORT_NAME},
@@ -54,7 +55,7 @@ def _config(rendering: Rendering) -> str:
             "base_url": f"{rendering.scheme}://127.0.0.1:{rendering.port}",
             "served_name": (facts.served_names or (rendering.model.served_name,))[0],
             "run_dir": RUN_MOUNT,
-            "port": names.WARMUP_PORT,
+            "port": WARMUP_PORT,
             "warmup": spec.warmup.model_dump(by_alias=True, mode="json"),
             "api_key_env": API_KEY_VARIABLE if facts.api_key_set else None,
             "tls_verify": False,

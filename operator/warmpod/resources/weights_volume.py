@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from warmpod.api.quantity import from_bytes, to_bytes
+from warmpod.protocol import RECEIPT_NAME
 from warmpod.resources.rendering import Rendering, image_volume, mount
 
 IMAGE_MOUNT = "/images/model"
 FILL_MOUNT = "/weights"
 NODE_ROOT_MOUNT = "/run/warmpod-weights"
 NODE_ROOT = "/dev/shm/warmpod"  # noqa: S108 - on the node: a tmpfs that every Linux has
-RECEIPT = ".warmpod-receipt.json"
 
 _WEIGHTS = "warmpod-weights"
 _IMAGE = "warmpod-model"
@@ -67,7 +67,7 @@ def receipt_path(rendering: Rendering) -> str | None:
     """What the engine must wait for: only a node's copy can be incomplete when it starts."""
     if rendering.model.spec.weights.medium != "NodeMemory":
         return None
-    return f"{rendering.model_path}/{RECEIPT}"
+    return f"{rendering.model_path}/{RECEIPT_NAME}"
 
 
 def pod_memory(rendering: Rendering) -> str:

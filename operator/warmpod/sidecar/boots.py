@@ -13,8 +13,6 @@ from typing import Any, Self
 
 log = logging.getLogger(__name__)
 
-EVENTS_FILE = "events.jsonl"
-
 
 @dataclass(frozen=True, slots=True)
 class LauncherEvent:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-CONFIG_VARIABLE = "WARMPOD_SIDECAR_CONFIG"
+from warmpod.protocol import SIDECAR_CONFIG_VARIABLE
 
 
 class ConfigError(Exception):
@@ -42,15 +42,17 @@ class SidecarConfig:
 def read_config(environment: Mapping[str, str]) -> SidecarConfig:
     """Raises ConfigError."""
     try:
-        given = json.loads(environment[CONFIG_VARIABLE])
+        given = json.loads(environment[SIDECAR_CONFIG_VARIABLE])
     except KeyError:
-        raise ConfigError(f"environment variable {CONFIG_VARIABLE} is not set") from None
+        raise ConfigError(f"environment variable {SIDECAR_CONFIG_VARIABLE} is not set") from None
     except json.JSONDecodeError as error:
-        raise ConfigError(f"{CONFIG_VARIABLE} is not JSON: {error}") from error
+        raise ConfigError(f"{SIDECAR_CONFIG_VARIABLE} is not JSON: {error}") from error
     try:
         return _config(given, environment)
     except (KeyError, TypeError, ValueError) as error:
-        raise ConfigError(f"{CONFIG_VARIABLE}: missing or wrong field: {error!r}") from error
+        raise ConfigError(
+            f"{SIDECAR_CONFIG_VARIABLE}: missing or wrong field: {error!r}"
+        ) from error
 
 
 def _config(given: Mapping[str, Any], environment: Mapping[str, str]) -> SidecarConfig:

@@ -9,13 +9,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from warmpod.podstatus import ConditionReporter, OwnPod, PodStatusError
+from warmpod.protocol import TIMELINE_CONDITION, WARM_CONDITION
 from warmpod.sidecar.config import ConfigError, SidecarConfig, read_config
 from warmpod.sidecar.engine import Engine
 from warmpod.sidecar.server import Server
 from warmpod.sidecar.supervisor import Supervisor
-
-WARM_CONDITION = "warmpod.io/Warm"
-STARTUP_CONDITION = "warmpod.io/StartupTimeline"
 
 
 def main() -> None:
@@ -44,7 +42,7 @@ async def serve(config: SidecarConfig, pod: OwnPod) -> None:
 async def run_until(stop: asyncio.Event, config: SidecarConfig, pod: OwnPod) -> None:
     engine = Engine(config.base_url, config.api_key, config.tls_verify)
     warm = ConditionReporter(pod, WARM_CONDITION)
-    startup = ConditionReporter(pod, STARTUP_CONDITION)
+    startup = ConditionReporter(pod, TIMELINE_CONDITION)
     supervisor = Supervisor(config, engine, warm, startup)
     server = Server(supervisor, config.port)
     await server.start()

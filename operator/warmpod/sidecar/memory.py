@@ -6,12 +6,11 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from warmpod.protocol import WARM_FILE
 from warmpod.sidecar.lifecycle import Evidence
 from warmpod.sidecar.plan import Endpoint
 
 log = logging.getLogger(__name__)
-
-WARM_FILE = "warm.json"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ from typing import Any
 
 from warmpod import reasons
 from warmpod.podstatus import ConditionReporter, Wish
+from warmpod.protocol import EVENTS_FILE, GATE_CLOSED_FILE, STOPPING_FILE
 from warmpod.sidecar import lifecycle
 from warmpod.sidecar.boots import (
-    EVENTS_FILE,
     Boot,
     EventFollower,
     LauncherEvent,
@@ -31,9 +31,6 @@ log = logging.getLogger(__name__)
 
 # Between looks at the run directory. The end of a boot is not polled for.
 POLL_SECONDS = 0.1
-
-STOPPING_FILE = "stopping"
-GATE_CLOSED_FILE = "gate-closed"
 
 # The launcher's pre-stop waits a little longer than this for our answer, in seconds.
 REPORT_BEFORE_STOP_SECONDS = 4.0

@@ -12,7 +12,6 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-RECEIPT_NAME = ".warmpod-receipt.json"
 VERSION = 1
 
 

@@ -3,7 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from warmpod.agent.config import VARIABLE, AgentConfig, ConfigError, Medium
+from warmpod.agent.config import AgentConfig, ConfigError, Medium
+from warmpod.protocol import AGENT_CONFIG_VARIABLE
 
 GOOD = {
     "model": "tiny",
@@ -19,7 +20,7 @@ GOOD = {
 
 
 def read(document: object) -> AgentConfig:
-    return AgentConfig.from_environment({VARIABLE: json.dumps(document)})
+    return AgentConfig.from_environment({AGENT_CONFIG_VARIABLE: json.dumps(document)})
 
 
 def test_reads_what_the_operator_writes() -> None:
@@ -59,4 +60,4 @@ def test_says_that_the_variable_is_absent_or_not_json() -> None:
     with pytest.raises(ConfigError, match="is not set"):
         AgentConfig.from_environment({})
     with pytest.raises(ConfigError, match="is not JSON"):
-        AgentConfig.from_environment({VARIABLE: "{"})
+        AgentConfig.from_environment({AGENT_CONFIG_VARIABLE: "{"})

@@ -6,9 +6,9 @@ import pytest
 
 from unit.weights.models import SHARDS, make_model
 from warmpod.agent import fill, main
-from warmpod.agent.config import VARIABLE, AgentConfig, Medium
+from warmpod.agent.config import AgentConfig, Medium
+from warmpod.protocol import AGENT_CONFIG_VARIABLE, RECEIPT_NAME
 from warmpod.weights import manifest
-from warmpod.weights.receipt import RECEIPT_NAME
 
 
 @pytest.fixture
@@ -80,14 +80,14 @@ def test_the_command_line(config, monkeypatch, caplog) -> None:
         "source": str(config.source),
         "target": str(config.target),
     }
-    monkeypatch.setenv(VARIABLE, json.dumps(document))
+    monkeypatch.setenv(AGENT_CONFIG_VARIABLE, json.dumps(document))
     assert main.run(["fill"]) == 0
     assert main.run(["dance"]) == 2
     assert main.run(["fill", "more"]) == 2
 
 
 def test_a_missing_configuration_is_one_clear_line(monkeypatch, caplog) -> None:
-    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.delenv(AGENT_CONFIG_VARIABLE, raising=False)
     with caplog.at_level(logging.ERROR):
         assert main.run([]) == 1
-    assert caplog.messages == [f"environment variable {VARIABLE} is not set"]
+    assert caplog.messages == [f"environment variable {AGENT_CONFIG_VARIABLE} is not set"]

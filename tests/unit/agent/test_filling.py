@@ -8,9 +8,9 @@ from warmpod import reasons
 from warmpod.agent import filling
 from warmpod.agent.filling import NoRoom, fill, is_filled
 from warmpod.agent.progress import Cancelled
+from warmpod.protocol import RECEIPT_NAME
 from warmpod.weights import manifest
 from warmpod.weights.hashing import unwatched
-from warmpod.weights.receipt import RECEIPT_NAME
 from warmpod.weights.verify import Expectations, expectations
 
 

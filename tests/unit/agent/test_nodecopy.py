@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from warmpod.agent.nodecopy import NodeCopy
-from warmpod.weights.receipt import RECEIPT_NAME
+from warmpod.protocol import RECEIPT_NAME
 
 
 def join(root: Path, key: str, uid: str) -> NodeCopy:

@@ -20,8 +20,8 @@ from warmpod.agent.residency import Holder, Measurement
 from warmpod.agent.service import Service
 from warmpod.podstatus import ConditionReporter, OwnPod
 from warmpod.podstatus.own_pod import PodIdentity
+from warmpod.protocol import RECEIPT_NAME
 from warmpod.weights import manifest
-from warmpod.weights.receipt import RECEIPT_NAME
 
 
 class Api:

@@ -8,6 +8,7 @@ from unit.cli import documents
 from warmpod.cli import render, timeline
 from warmpod.cli.cluster import Snapshot
 from warmpod.cli.timeline import Segment
+from warmpod.protocol import TIMELINE_CONDITION
 
 
 def text(renderable) -> str:
@@ -100,7 +101,7 @@ def test_timeline_as_bars() -> None:
 
 def test_a_later_boot_begins_with_the_boot_not_with_the_pod() -> None:
     message = documents.TIMELINE | {"cause": "engine-died"}
-    condition = {"type": timeline.CONDITION, "status": "True", "message": json.dumps(message)}
+    condition = {"type": TIMELINE_CONDITION, "status": "True", "message": json.dumps(message)}
     found = timeline.from_pod(documents.pod("p", "engine", [condition]))
     assert found is not None
     assert found.segments[0] == Segment("import vLLM", 0, 10)
@@ -116,7 +117,7 @@ def test_of_a_later_boot_the_status_remembers_only_the_boot() -> None:
 
 def test_a_start_up_under_way_ends_where_it_is() -> None:
     message = {"boot": "b", "cause": "pod-start", "launcher": documents.ZERO + 4, "gate": None}
-    condition = {"type": timeline.CONDITION, "status": "False", "message": json.dumps(message)}
+    condition = {"type": TIMELINE_CONDITION, "status": "False", "message": json.dumps(message)}
     found = timeline.from_pod(documents.pod("p", "engine", [condition]))
     assert found is not None
     assert found.segments == (Segment("schedule, pull, mount", 0, 4),)
@@ -124,7 +125,7 @@ def test_a_start_up_under_way_ends_where_it_is() -> None:
 
 @pytest.mark.parametrize("message", ["", "{", "[]", "{}"])
 def test_an_unreadable_timeline_is_no_crash(message: str) -> None:
-    condition = {"type": timeline.CONDITION, "status": "False", "message": message}
+    condition = {"type": TIMELINE_CONDITION, "status": "False", "message": message}
     found = timeline.startups({}, [documents.pod("p", "engine", [condition])])
     text(render.startups(found))
 

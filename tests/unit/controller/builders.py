@@ -19,16 +19,14 @@ from warmpod.controller.observed import Failure, Observed, Refusal, StoredRevisi
 from warmpod.controller.plan import Plan, make
 from warmpod.controller.registry import Resolution, Resolved
 from warmpod.controller.views import ModelView, PodView, RevisionView, WorkloadView, project
+from warmpod.protocol import RESIDENT_CONDITION, TIMELINE_CONDITION, WARM_CONDITION
 from warmpod.resources import revision
 from warmpod.resources.names import (
     COMPONENT_LABEL,
     MANAGED_BY_LABEL,
     MODEL_LABEL,
-    RESIDENT_CONDITION,
     REVISION_LABEL,
     ROLE_LABEL,
-    TIMELINE_CONDITION,
-    WARM_CONDITION,
 )
 from warmpod.resources.revision import Digests, Revision
 from warmpod.resources.security import PodSecurity

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from warmpod import reasons
+from warmpod import protocol, reasons
 from warmpod.launcher import events as events_module
 from warmpod.launcher.boot import was_warm
 from warmpod.launcher.drain import in_flight
@@ -32,6 +32,7 @@ from warmpod.launcher.stages import FAILURE_REASONS, Failure, LateCompile, Stage
 from warmpod.launcher.watch import EngineProcesses
 
 PACKAGE = Path(events_module.__file__).parent
+PROTOCOL = Path(protocol.__file__)
 PREFIX = "(EngineCore pid=97) INFO 11-30 02:47:13 [core.py:105] "
 
 
@@ -318,7 +319,9 @@ def test_worker_death_is_found_without_pidfd(monkeypatch: pytest.MonkeyPatch) ->
     assert death.ending == Ending("engine-process-died", signal=9)
 
 
-@pytest.mark.parametrize("path", sorted(PACKAGE.glob("*.py")), ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path", [*sorted(PACKAGE.glob("*.py")), PROTOCOL], ids=lambda path: path.name
+)
 def test_runs_on_the_oldest_interpreter_with_the_standard_library_only(path: Path) -> None:
     tree = ast.parse(path.read_text(), feature_version=(3, 10))
     for node in ast.walk(tree):
@@ -329,7 +332,7 @@ def test_runs_on_the_oldest_interpreter_with_the_standard_library_only(path: Pat
         else:
             continue
         for name in names:
-            assert name.startswith("warmpod.launcher") or (
+            assert name.startswith(("warmpod.launcher", "warmpod.protocol")) or (
                 name.partition(".")[0] in sys.stdlib_module_names
             ), f"{path.name} imports {name}"
 

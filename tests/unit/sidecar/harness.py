@@ -17,8 +17,9 @@ import aiohttp
 from simulator import harness as simulator
 from unit.podstatus.fake_api import FakeApi, fake_api
 from unit.podstatus.waiting import until
+from warmpod.protocol import TIMELINE_CONDITION, WARM_CONDITION
 from warmpod.sidecar.config import SidecarConfig, WarmupSettings
-from warmpod.sidecar.main import STARTUP_CONDITION, WARM_CONDITION, run_until
+from warmpod.sidecar.main import run_until
 
 # Small, so that a warm-up takes a second.
 WARMUP = WarmupSettings(
@@ -129,7 +130,7 @@ class Stage:
         return reasons
 
     def timeline(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.api.last(STARTUP_CONDITION)["message"])
+        found: dict[str, Any] = json.loads(self.api.last(TIMELINE_CONDITION)["message"])
         return found
 
     async def reason(self, reason: str) -> dict[str, Any]:

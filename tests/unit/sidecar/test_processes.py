@@ -20,7 +20,7 @@ from unit.launcher.launcher_process import ENVIRONMENT, LAUNCHER, Launcher, star
 from unit.podstatus.certificates import make_certificates
 from unit.podstatus.fake_api import IDENTITY, FakeApi, fake_api
 from unit.podstatus.waiting import until
-from warmpod.sidecar.main import WARM_CONDITION
+from warmpod.protocol import WARM_CONDITION
 
 # The entry point, but with the service account of the test.
 SIDECAR = """

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from unit.sidecar.harness import WARMUP
+from warmpod.protocol import SIDECAR_CONFIG_VARIABLE
 from warmpod.sidecar.answers import Answer
 from warmpod.sidecar.boots import LauncherEvent
 from warmpod.sidecar.canary import Canary
-from warmpod.sidecar.config import CONFIG_VARIABLE, ConfigError, read_config
+from warmpod.sidecar.config import ConfigError, read_config
 from warmpod.sidecar.engine import EngineError, EngineTimeoutError, Reply, sum_of_counters
 from warmpod.sidecar.launcher_events import lifecycle_event
 from warmpod.sidecar.lifecycle import BootEnded, Evidence
@@ -43,7 +44,7 @@ GIVEN: dict[str, Any] = {
 
 
 def test_config() -> None:
-    environment = {CONFIG_VARIABLE: json.dumps(GIVEN), "WARMPOD_ENGINE_API_KEY": "secret"}
+    environment = {SIDECAR_CONFIG_VARIABLE: json.dumps(GIVEN), "WARMPOD_ENGINE_API_KEY": "secret"}
     config = read_config(environment)
     assert config.base_url == "http://127.0.0.1:8000"
     assert config.api_key == "secret"
@@ -62,7 +63,7 @@ def test_config() -> None:
 )
 def test_config_that_cannot_be_used(text: str | None, part: str) -> None:
     with pytest.raises(ConfigError, match=part):
-        read_config({} if text is None else {CONFIG_VARIABLE: text})
+        read_config({} if text is None else {SIDECAR_CONFIG_VARIABLE: text})
 
 
 class ScriptedEngine:

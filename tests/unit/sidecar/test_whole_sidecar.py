@@ -10,8 +10,8 @@ import pytest
 from unit.podstatus.certificates import make_certificates
 from unit.podstatus.waiting import until
 from unit.sidecar.harness import WARMUP, Stage
+from warmpod.protocol import WARM_CONDITION
 from warmpod.sidecar import canary, lifecycle
-from warmpod.sidecar.main import WARM_CONDITION
 
 
 async def warm_stage(stage: Stage, **knobs: object) -> None:

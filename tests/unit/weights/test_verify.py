@@ -5,6 +5,7 @@ import pytest
 
 from unit.weights.models import SHARDS, make_model
 from warmpod import reasons
+from warmpod.protocol import RECEIPT_NAME
 from warmpod.weights import manifest, receipt
 from warmpod.weights.findings import Finding, summary
 from warmpod.weights.receipt import Receipt, Seen
@@ -194,7 +195,7 @@ def test_a_bad_file_is_not_read_again_either(model: Path) -> None:
 
 def test_a_receipt_survives_the_disk(model: Path, tmp_path: Path) -> None:
     first, _ = check(model)
-    path = tmp_path / receipt.RECEIPT_NAME
+    path = tmp_path / RECEIPT_NAME
     first.receipt.save(path)
     assert receipt.load(path) == first.receipt
     assert path.stat().st_mode & 0o777 == 0o644

@@ -1,0 +1,37 @@
+"""What the processes of warmpod know of each other: the names by which they meet.
+
+Operator, agent, launcher and sidecar run in different containers and import nothing of each other;
+a name that two of them use stands here. Standard library only, Python 3.10 or newer: the launcher
+runs on the interpreter of the user's engine image.
+"""
+
+# The resource.
+GROUP = "warmpod.io"
+VERSION = "v1alpha1"
+API_VERSION = f"{GROUP}/{VERSION}"
+KIND = "WarmModel"
+PLURAL = "warmmodels"
+
+# Conditions of pods: written by sidecar and agent, read by operator and command line.
+WARM_CONDITION = f"{GROUP}/Warm"
+TIMELINE_CONDITION = f"{GROUP}/StartupTimeline"
+RESIDENT_CONDITION = f"{GROUP}/Resident"
+
+# Environment variables: each holds the settings of one process as JSON, written by the operator.
+AGENT_CONFIG_VARIABLE = "WARMPOD_AGENT_CONFIG"
+SIDECAR_CONFIG_VARIABLE = "WARMPOD_SIDECAR_CONFIG"
+
+# Files of the run directory, which launcher and sidecar share.
+EVENTS_FILE = "events.jsonl"
+WARM_FILE = "warm.json"
+STOPPING_FILE = "stopping"
+GATE_CLOSED_FILE = "gate-closed"
+
+# The last file of a copy of the weights: the agent writes it, the launcher waits for it.
+RECEIPT_NAME = ".warmpod-receipt.json"
+
+# Ports of the pod and paths in the engine container that the user's own may not collide with.
+WARMUP_PORT = 9180
+AGENT_PORT = 9181
+LAUNCHER_MOUNT = "/opt/warmpod"
+RUN_MOUNT = "/run/warmpod"
