@@ -321,13 +321,16 @@ WAITING_FOR_DELETION = Reason(
     "Objects of an earlier WarmModel of the same name are still being deleted.",
 )
 WAITING_FOR_WARM_PODS = Reason("WaitingForWarmPods", "Engine pods are on their way to being warm.")
+WAITING_FOR_ENDPOINTS = Reason(
+    "WaitingForEndpoints",
+    "Every node is given three seconds to learn of the new pods (minReadySeconds).",
+)
 ALL_WARM = Reason("AllWarm", "As many pods are warm as spec.replicas asks for.")
 SCALED_TO_ZERO = Reason("ScaledToZero", "spec.replicas is 0.")
 NO_STANDBY_REQUESTED = Reason("NoStandbyRequested", "spec.standby.replicas is 0.")
 UP_TO_DATE = Reason("UpToDate", "Nothing is left to do for this generation.")
 PROGRESSING = Reason("Progressing", "The operator and the cluster are working on it.")
 NOTHING_WRONG = Reason("NothingWrong", "Nothing needs a person.")
-DELETING = Reason("Deleting", "The WarmModel is being deleted.")
 
 # --- Reasons of events only -----------------------------------------------------------------------
 

@@ -91,6 +91,9 @@ def _ready(facts: Facts, warm: Condition) -> Condition:
     blocked = _first(facts, Area.SPEC)
     notices = [p for p in facts.problems if p.reason == reasons.UNKNOWN_ARGUMENT]
     if warm.status == "True" and blocked is None:
+        if facts.reachable < facts.wanted:
+            waiting = reasons.WAITING_FOR_ENDPOINTS
+            return Condition(_not_true(facts), waiting, f"{warm.message}. {waiting.meaning}")
         return Condition("True", warm.reason, _join(warm.message, *notices))
     serious = [p for p in facts.problems if p.reason != reasons.UNKNOWN_ARGUMENT]
     if serious:

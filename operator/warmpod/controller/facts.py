@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from warmpod import reasons
 from warmpod.api import WarmModel
@@ -15,6 +15,7 @@ from warmpod.controller.registry import NotFound
 from warmpod.controller.views import PodView
 from warmpod.engine import facts_of
 from warmpod.protocol import RESIDENT_CONDITION, WARM_CONDITION
+from warmpod.resources import deployment
 from warmpod.resources.names import (
     AGENT_CONTAINER,
     REVISION_LABEL,
@@ -23,6 +24,8 @@ from warmpod.resources.names import (
 )
 from warmpod.resources.security import refusal
 
+#: The same as the Deployment waits for before it lets an older pod go.
+MIN_READY = timedelta(seconds=deployment.MIN_READY_SECONDS)
 #: Reasons of warmpod.io/Resident that a pod gives only after its weights were verified.
 VERIFIED_REASONS = frozenset(
     {
@@ -50,6 +53,8 @@ class Facts:
     ready: int
     warm: int
     """Pods that are warm, Ready, of this revision, and not being deleted."""
+    reachable: int
+    """Warm pods that have been Ready for long enough that every node sends them traffic."""
     eligible: int | None
     """Nodes that should hold the model; None while that is not known for this revision."""
     prefetched: int
@@ -99,6 +104,7 @@ def gather(observed: Observed, model: WarmModel, revision: str, now: datetime) -
         serving=len(serving),
         ready=sum(pod.is_true("Ready") for pod in serving),
         warm=sum(is_warm(pod) for pod in engines),
+        reachable=sum(is_warm(pod) and _is_reachable(pod, now) for pod in engines),
         eligible=eligible,
         prefetched=sum(map(holds_images, prefetch)),
         resident=sum(pod.is_true(RESIDENT_CONDITION) for pod in prefetch),
@@ -113,6 +119,11 @@ def gather(observed: Observed, model: WarmModel, revision: str, now: datetime) -
 
 def is_warm(pod: PodView) -> bool:
     return pod.is_true(WARM_CONDITION) and pod.is_true("Ready")
+
+
+def _is_reachable(pod: PodView, now: datetime) -> bool:
+    since = pod.conditions["Ready"].since
+    return since is not None and now - since >= MIN_READY
 
 
 def holds_images(pod: PodView) -> bool:

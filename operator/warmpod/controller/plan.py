@@ -15,7 +15,7 @@ from typing import Any
 from warmpod import reasons
 from warmpod.api import InvalidSpec, WarmModel
 from warmpod.controller import conditions, status
-from warmpod.controller.facts import Facts, gather
+from warmpod.controller.facts import MIN_READY, Facts, gather
 from warmpod.controller.kinds import CONTROLLER_REVISION, Kind
 from warmpod.controller.observed import Observed, StoredRevision
 from warmpod.controller.registry import Resolution, Resolved, Unresolved
@@ -219,6 +219,8 @@ def _status(
 def _look_again(observed: Observed, facts: Facts) -> float | None:
     """When something changes of which no watch event tells."""
     times = [RECHECK] if any(p.reason in _UNWATCHED for p in facts.problems) else []
+    if facts.reachable < facts.warm:
+        times.append(MIN_READY.total_seconds())
     if observed.prefetch_pods_missing and not times:
         times.append(MISSING)
     for problem in facts.problems:

@@ -7,6 +7,7 @@ fields, pod specs, templates) is never read.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -23,6 +24,8 @@ from warmpod.controller.kinds import (
 from warmpod.resources.names import MODEL_LABEL, REVISION_LABEL
 
 Object = dict[str, Any]
+#: What the API takes as the reason of a condition.
+_REASON = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]{0,126}[A-Za-z0-9_])?")
 #: Namespace and name of a WarmModel.
 Key = tuple[str, str]
 
@@ -193,12 +196,18 @@ def conditions_of(status: Mapping[str, Any]) -> dict[str, ConditionView]:
     return {
         condition["type"]: ConditionView(
             condition.get("status", "Unknown"),
-            condition.get("reason") or "",
+            _word(condition.get("reason") or ""),
             condition.get("message") or "",
             parse_time(condition.get("lastTransitionTime")),
         )
         for condition in status.get("conditions") or []
     }
+
+
+def _word(reason: str) -> str:
+    """Pods write their own conditions, with no check of the reason; ours have one, and one bad word
+    would have the whole status of a WarmModel refused."""
+    return reason if _REASON.fullmatch(reason) else ""
 
 
 def _is_ours(revision: Object) -> bool:

@@ -12,6 +12,7 @@ from typing import Any, Self
 
 import aiohttp
 
+from warmpod import protocol
 from warmpod.podstatus.errors import PodStatusError
 from warmpod.podstatus.wish import ConditionStatus
 
@@ -92,9 +93,15 @@ class OwnPod:
         self._transitions[type_] = (status, since)
 
     async def warm_model_exists(self, name: str) -> bool:
+        """False also when its deletion is under way, that of the whole namespace included: there,
+        pods may be told to end before the WarmModel is touched."""
+        namespace = self.identity.namespace
+        model = f"/apis/{protocol.API_VERSION}/namespaces/{namespace}/{protocol.PLURAL}/{name}"
+        return await self._remains(model) and await self._remains(f"/api/v1/namespaces/{namespace}")
+
+    async def _remains(self, path: str) -> bool:
         """False also on 401 and 403: the ServiceAccount and the Role that let the pod look go
         away with the WarmModel, often before it."""
-        path = f"/apis/warmpod.io/v1alpha1/namespaces/{self.identity.namespace}/warmmodels/{name}"
         code, answer = await self._call("GET", path)
         if code in (401, 403, 404):
             return False

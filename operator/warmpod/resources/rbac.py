@@ -37,6 +37,13 @@ def role(model: WarmModel) -> dict[str, Any]:
                 "resourceNames": [model.name],
                 "verbs": ["get"],
             },
+            # The agent asks whether it ends for good or for a successor.
+            {
+                "apiGroups": [""],
+                "resources": ["namespaces"],
+                "resourceNames": [model.namespace],
+                "verbs": ["get"],
+            },
         ],
     }
 

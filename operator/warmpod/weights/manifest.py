@@ -112,23 +112,6 @@ def write(directory: Path, manifest: Manifest) -> Path:
     return path
 
 
-def differences(expected: Manifest, actual: Manifest) -> list[str]:
-    """What `actual` has otherwise than `expected`, one line a file."""
-    old = {entry.path: entry for entry in expected.files}
-    new = {entry.path: entry for entry in actual.files}
-    lines = []
-    for path in sorted(old.keys() | new.keys()):
-        if path not in new:
-            lines.append(f"{path}: missing")
-        elif path not in old:
-            lines.append(f"{path}: not expected")
-        elif old[path].size != new[path].size:
-            lines.append(f"{path}: {new[path].size} bytes, expected {old[path].size}")
-        elif old[path].sha256 != new[path].sha256:
-            lines.append(f"{path}: sha256 {new[path].sha256}, expected {old[path].sha256}")
-    return lines
-
-
 def _entry(directory: Path, path: str) -> Entry:
     full = directory / path
     return Entry(path, full.stat().st_size, sha256_of(full))

@@ -53,6 +53,7 @@ async def api() -> AsyncIterator[Api]:
     application = web.Application()
     application.router.add_patch("/api/v1/namespaces/ns/pods/pod/status", api.patch)
     application.router.add_get("/apis/warmpod.io/v1alpha1/namespaces/ns/warmmodels/tiny", api.get)
+    application.router.add_get("/api/v1/namespaces/ns", api.get)
     runner = web.AppRunner(application)
     await runner.setup()
     port = unused_port()

@@ -73,6 +73,16 @@ READY = {
         "EngineStarting",
     ),
     "warm": (SERVING, "True", "AllWarm"),
+    "a reason that the API would refuse": (
+        with_engine(engine().not_warm("not a word!")),
+        "False",
+        "WaitingForWarmPods",
+    ),
+    "warm, but not yet known to every node": (
+        with_engine(engine().warm().condition("Ready", "True", since=ago(seconds=2))),
+        "False",
+        "WaitingForEndpoints",
+    ),
     "warm but not ready": (
         with_engine(engine().warm().condition("Ready", "False")),
         "False",

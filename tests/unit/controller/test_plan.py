@@ -24,6 +24,7 @@ from unit.controller.builders import (
     warm_model,
 )
 from warmpod.controller import plan as planning
+from warmpod.controller.facts import MIN_READY
 from warmpod.controller.registry import NotFound, Unresolved
 from warmpod.resources import revision
 from warmpod.resources.names import REVISION_LABEL
@@ -267,6 +268,13 @@ def test_a_service_account_of_the_user_is_not_made() -> None:
             .prefetching(1, prefetch().resident())
             .deployed(engine().crash_looping("engine")),
             planning.RECHECK,
+        ),
+        (
+            World()
+            .store()
+            .prefetching(1, prefetch().resident())
+            .deployed(engine().warm().condition("Ready", "True", since=ago(seconds=1))),
+            MIN_READY.total_seconds(),
         ),
     ],
 )

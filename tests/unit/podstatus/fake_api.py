@@ -27,6 +27,7 @@ class FakeApi:
     refused: int = 0
     delay_seconds: float = 0.0
     warm_models: dict[str, dict[str, Any]] = field(default_factory=dict)
+    namespace: dict[str, Any] = field(default_factory=lambda: {"metadata": {}})
     on_patch: Callable[[dict[str, Any]], Any] | None = None
     url: str = ""
 
@@ -63,6 +64,9 @@ class FakeApi:
             return web.Response(status=404)
         return web.json_response(found, status=found.get("code", 200))
 
+    async def own_namespace(self, _: web.Request) -> web.Response:
+        return web.json_response(self.namespace, status=self.namespace.get("code", 200))
+
 
 @asynccontextmanager
 async def fake_api(ssl_context: Any = None) -> AsyncIterator[FakeApi]:
@@ -74,6 +78,7 @@ async def fake_api(ssl_context: Any = None) -> AsyncIterator[FakeApi]:
         f"/apis/warmpod.io/v1alpha1/namespaces/{IDENTITY.namespace}/warmmodels/{{name}}",
         api.warm_model,
     )
+    app.router.add_get(f"/api/v1/namespaces/{IDENTITY.namespace}", api.own_namespace)
     runner = web.AppRunner(app)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=ssl_context)

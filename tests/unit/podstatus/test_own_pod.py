@@ -79,6 +79,21 @@ async def test_warm_model_exists(
         await pod.close()
 
 
+@pytest.mark.parametrize(
+    "namespace",
+    [{"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}, {"code": 401}, {"code": 403}],
+)
+async def test_warm_model_goes_with_its_namespace(
+    tmp_path: Path, namespace: dict[str, object]
+) -> None:
+    async with fake_api() as api:
+        api.warm_models["tiny"] = {"metadata": {"name": "tiny"}}
+        api.namespace = namespace
+        pod = api.own_pod(tmp_path)
+        assert not await pod.warm_model_exists("tiny")
+        await pod.close()
+
+
 async def test_warm_model_lookup_that_fails_is_not_an_answer(tmp_path: Path) -> None:
     async with fake_api() as api:
         api.warm_models["tiny"] = {"code": 500}

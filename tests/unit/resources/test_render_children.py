@@ -130,6 +130,12 @@ def test_a_pod_may_report_and_look_at_its_model_and_no_more() -> None:
             "resourceNames": ["llama"],
             "verbs": ["get"],
         },
+        {
+            "apiGroups": [""],
+            "resources": ["namespaces"],
+            "resourceNames": ["models"],
+            "verbs": ["get"],
+        },
     ]
     assert BY_KIND["ServiceAccount"]["automountServiceAccountToken"] is False
 

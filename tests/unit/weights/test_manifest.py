@@ -137,21 +137,6 @@ def test_a_manifest_that_cannot_be_trusted_is_refused(document: object, message:
         manifest.parse(content)
 
 
-def test_differences_names_each_file(tmp_path: Path) -> None:
-    def entry(path: str, size: int, digit: str) -> manifest.Entry:
-        return manifest.Entry(path, size, digit * 64)
-
-    expected = manifest.Manifest.of([entry("a", 1, "0"), entry("b", 1, "0"), entry("c", 1, "0")])
-    actual = manifest.Manifest.of([entry("b", 2, "0"), entry("c", 1, "1"), entry("d", 1, "0")])
-    assert manifest.differences(expected, actual) == [
-        "a: missing",
-        "b: 2 bytes, expected 1",
-        f"c: sha256 {'1' * 64}, expected {'0' * 64}",
-        "d: not expected",
-    ]
-    assert manifest.differences(expected, expected) == []
-
-
 def test_runs_as_a_module(tmp_path: Path) -> None:
     make_model(tmp_path)
     root = Path(__file__).parents[3] / "operator"
