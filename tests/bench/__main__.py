@@ -1,6 +1,6 @@
 """Measures everything and writes docs/benchmarks/<name>.json, one file a subject.
 
-python -m bench [SUBJECT...]      subjects: gate, footprint, operator, startup
+python -m bench [SUBJECT...]      subjects: gate, footprint, operator, startup, pull
 """
 
 from __future__ import annotations
@@ -91,6 +91,16 @@ def bench_startup(api: Api, node: Node) -> JsonObject:
     }
 
 
+def bench_pull(api: Api, node: Node) -> JsonObject:
+    """The first start on a node that has neither the engine's image nor the weights'."""
+    starts = []
+    for _ in range(REPEATS):
+        node.remove_images("warmpod/engine-cpu", "warmpod/weights-tiny")
+        with namespace(api) as name:
+            starts.append(startup.measure_warm(api, name))
+    return {"warmpod": [startup.as_json(start) for start in starts]}
+
+
 def simulated(api: Api, name: str) -> ModelView:
     api.apply(warm_model("bench", name, warmup={}))
     view = ModelView(api, "bench", name)
@@ -111,6 +121,7 @@ SUBJECTS: dict[str, Callable[[Api, Node], JsonObject]] = {
     "footprint": bench_footprint,
     "operator": bench_operator,
     "startup": bench_startup,
+    "pull": bench_pull,
 }
 
 

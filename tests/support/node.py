@@ -30,6 +30,13 @@ class Node:
         assert completed.returncode == 0, completed.stderr
         return completed.stdout
 
+    def remove_images(self, *repositories: str) -> None:
+        """Removes all images of these repositories, which no pod may be using."""
+        for image in json.loads(self.crictl("images", "--output", "json"))["images"]:
+            names = [*image["repoTags"], *image["repoDigests"]]
+            if any(repository in name for repository in repositories for name in names):
+                self.crictl("rmi", image["id"])
+
     def container_pid(self, pod_uid: str, container: str) -> int:
         """The process that is PID 1 of a running container."""
         selector = ["--label", f"io.kubernetes.pod.uid={pod_uid}", "--name", f"^{container}$"]
