@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,31 +10,9 @@ import pytest
 from support.api import JsonObject
 from support.images import REGISTRY, File, push_image
 from support.models import ModelView, condition_of, warm_model
+from support.weights import LAST, SHARDS, Files, good_weights
 
 Create = Callable[[JsonObject], ModelView]
-Files = dict[str, File]
-
-SHARDS = {
-    f"model-0000{number}-of-00002.safetensors": bytes([number]) * 300_000 for number in (1, 2)
-}
-LAST = "model-00002-of-00002.safetensors"
-
-
-def good_weights() -> Files:
-    index = {"metadata": {}, "weight_map": {f"tensor.{name}": name for name in SHARDS}}
-    contents = SHARDS | {
-        "config.json": b"{}",
-        "model.safetensors.index.json": json.dumps(index).encode(),
-    }
-    manifest = {
-        "version": 1,
-        "files": [
-            {"path": path, "size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
-            for path, content in sorted(contents.items())
-        ],
-    }
-    files = {path: File(content) for path, content in contents.items()}
-    return files | {"warmpod-manifest.json": File(json.dumps(manifest).encode())}
 
 
 def missing_shard() -> Files:

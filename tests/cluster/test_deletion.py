@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from support.api import KINDS, Api, JsonObject
+from support.images import REGISTRY, push_image
 from support.models import ModelView, warm_model
 from support.waiting import wait_until
+from support.weights import good_weights
 
 NODE_MEMORY = Path("/dev/shm/warmpod")
 SELECTOR = "warmpod.io/model=gone"
@@ -36,11 +38,15 @@ def test_everything_is_gone(
     namespace: str,
     operator_away: Callable[[], AbstractContextManager[None]],
     operator: str,
+    tmp_path: Path,
 ) -> None:
+    image = f"{REGISTRY}/test/gone-{operator}:1"
+    digest = push_image(image, good_weights(note=namespace), tmp_path / "image")
+    copy = NODE_MEMORY / digest.removeprefix("sha256:")[:32]
     weights = {"medium": "NodeMemory", "size": "16Mi"}
-    view = create(warm_model("gone", namespace, weights=weights))
+    view = create(warm_model("gone", namespace, model={"image": image}, weights=weights))
     view.wait_ready()
-    assert weights_in_node_memory(), "the weights are not in the node's memory"
+    assert list(copy.glob("*.safetensors")), "the weights are not in the node's memory"
     assert all(left_of(api, kind, namespace) for kind in MADE), "some child has no label of ours"
 
     with operator_away() if operator == "away" else nullcontext():
@@ -51,7 +57,7 @@ def test_everything_is_gone(
                 lambda kind=kind: not left_of(api, kind, namespace),
                 timeout_s=180,
             )
-        wait_until("node memory is free", lambda: not weights_in_node_memory(), timeout_s=60)
+        wait_until("node memory is free", lambda: not copy.exists(), timeout_s=60)
 
 
 def test_no_finalizer_and_spec_untouched(
@@ -75,7 +81,3 @@ def test_no_finalizer_and_spec_untouched(
 def left_of(api: Api, kind: str, namespace: str) -> list[JsonObject]:
     assert kind in KINDS
     return api.list(kind, namespace, SELECTOR)
-
-
-def weights_in_node_memory() -> list[Path]:
-    return [path for path in NODE_MEMORY.rglob("*.safetensors") if path.is_file()]
