@@ -40,7 +40,7 @@ def test_everything_is_gone(
     operator: str,
     tmp_path: Path,
 ) -> None:
-    image = f"{REGISTRY}/test/gone-{operator}:1"
+    image = f"{REGISTRY}/test/gone:{namespace}"
     digest = push_image(image, good_weights(note=namespace), tmp_path / "image")
     copy = NODE_MEMORY / digest.removeprefix("sha256:")[:32]
     weights = {"medium": "NodeMemory", "size": "16Mi"}
