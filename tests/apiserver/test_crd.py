@@ -91,6 +91,13 @@ ACCEPTED: dict[str, dict[str, Any]] = {
         "pod.volumes": [VOLUME],
         "engine.volumeMounts": [{"name": "data", "mountPath": "/data"}],
     },
+    "any size people write": {
+        "engine.resources": {
+            "limits": {"cpu": "1500m", "memory": "17179869184", "nvidia.com/gpu": 8},
+            "requests": {"cpu": "0.5", "memory": "263921164Ki", "x.io/a": "1e3"},
+        }
+    },
+    "any text in an argument": {"engine.args": ["--foo=😀\n\u202e"]},
     "any affinity": {"pod.affinity": {"nodeAffinity": {"futureField": [1, {"a": "b"}]}}},
 }
 
@@ -163,6 +170,29 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
         },
         ["spec.engine.volumeMounts", "choose another mountPath"],
     ),
+    "mount over the run directory, in other words": (
+        {
+            "pod.volumes": [VOLUME],
+            "engine.volumeMounts": [{"name": "data", "mountPath": "/x/../run/warmpod"}],
+        },
+        ["spec.engine.volumeMounts", "use the path that it leads to"],
+    ),
+    "mount path with an empty segment": (
+        {
+            "pod.volumes": [VOLUME],
+            "engine.volumeMounts": [{"name": "data", "mountPath": "//run/warmpod"}],
+        },
+        ["spec.engine.volumeMounts[0].mountPath"],
+    ),
+    "memory beyond what Kubernetes can reckon with": (
+        {"engine.resources": {"limits": {"memory": "1e99"}}},
+        ["spec.engine.resources.limits.memory"],
+    ),
+    "as much in binary units": (
+        {"engine.resources": {"limits": {"memory": "999999999999Ei"}}},
+        ["spec.engine.resources.limits.memory"],
+    ),
+    "NUL in an argument": ({"engine.args": ["--foo=a\x00b"]}, ["spec.engine.args[0]"]),
     "mount over the model": (
         {
             "pod.volumes": [VOLUME],

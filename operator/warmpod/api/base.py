@@ -47,7 +47,16 @@ def keyed(*keys: str) -> dict[str, Any]:
 
 NAME_PATTERN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 _QUANTITY_LENGTH = 32
-QUANTITY_PATTERN = r"^([0-9]+(\.[0-9]*)?|\.[0-9]+)(([KMGTPE]i)|[numkMGTPE]|[eE][-+]?[0-9]+)?$"
+# Kubernetes reckons in 64 bits and does not notice an overflow: one pod with a memory limit of 1e99
+# left a whole node with less than nothing to give (measured). So the magnitude is bounded here, to
+# about a petabyte: fewer digits before larger units.
+_MAGNITUDES = {15: "[num]?", 12: "k|Ki", 9: "M|Mi", 6: "G|Gi", 3: "T|Ti", 1: "P|Pi"}
+_WITH_UNIT = "|".join(
+    rf"([0-9]{{1,{digits}}}(\.[0-9]{{0,9}})?|\.[0-9]{{1,9}})({units})"
+    for digits, units in _MAGNITUDES.items()
+)
+_WITH_EXPONENT = r"[0-9]{1,3}(\.[0-9]{0,9})?[eE]([+]?(1[0-2]|[0-9])|-[0-9])"
+QUANTITY_PATTERN = rf"^({_WITH_UNIT}|{_WITH_EXPONENT})$"
 
 ImageReference = Annotated[
     str, Field(min_length=1, max_length=512, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/@-]*$")

@@ -46,10 +46,9 @@ def from_bytes(count: int) -> str:
     Canonical, because the API server writes 1024Mi back as 1Gi, and a builder whose output
     differs from what is stored would look like drift for ever.
     """
-    value = -(-count // _MEBIBYTE)
-    units = iter(("Mi", "Gi", "Ti", "Pi", "Ei"))
-    unit = next(units)
-    while value % 1024 == 0:
-        value //= 1024
-        unit = next(units)
+    value, unit = -(-count // _MEBIBYTE), "Mi"
+    for larger in ("Gi", "Ti", "Pi", "Ei"):
+        if value % 1024:
+            break
+        value, unit = value // 1024, larger
     return f"{value}{unit}"

@@ -154,13 +154,17 @@ class Resources(StrictBase):
     )
 
 
+Argument = Annotated[str, Field(max_length=32768, pattern=r"^[^\x00]*$")]
+"""The kernel ends a word of a command line at a NUL."""
+
+
 class VolumeMount(StrictBase):
     name: Annotated[str, Field(min_length=1, max_length=63)] = Field(
         description="Name of a volume of pod.volumes."
     )
-    mount_path: Annotated[str, Field(min_length=1, max_length=1024, pattern=r"^/[^:]*$")] = Field(
-        description="Absolute path in the engine container."
-    )
+    mount_path: Annotated[
+        str, Field(min_length=1, max_length=1024, pattern=r"^(/|(/[^/:]+)+/?)$")
+    ] = Field(description="Absolute path in the engine container, with no empty or dotted segment.")
     sub_path: Annotated[str, Field(max_length=1024)] | None = Field(
         default=None, description="Path inside the volume; default: its root."
     )
@@ -180,21 +184,17 @@ class Engine(StrictBase):
     image: ImageReference = Field(
         description="Image that has vLLM (0.26 or later) and python3 (3.10 or later)."
     )
-    command: Annotated[
-        tuple[Annotated[str, Field(max_length=32768)], ...], Field(max_length=64)
-    ] = Field(
+    command: Annotated[tuple[Argument, ...], Field(max_length=64)] = Field(
         default=(),
         description="Command that starts the engine instead of `vllm serve`. When it is given, "
         "nothing is added to it or to args: no model path, no served name, no port.",
         json_schema_extra=ATOMIC,
     )
-    args: Annotated[tuple[Annotated[str, Field(max_length=32768)], ...], Field(max_length=256)] = (
-        Field(
-            default=(),
-            description="Arguments of `vllm serve`, after the model path; passed on untouched and "
-            "in order.",
-            json_schema_extra=ATOMIC,
-        )
+    args: Annotated[tuple[Argument, ...], Field(max_length=256)] = Field(
+        default=(),
+        description="Arguments of `vllm serve`, after the model path; passed on untouched and "
+        "in order.",
+        json_schema_extra=ATOMIC,
     )
     env: Annotated[tuple[EnvVar, ...], Field(max_length=100)] = Field(
         default=(),
@@ -233,7 +233,12 @@ class Engine(StrictBase):
                 + ")",
                 f"engine.volumeMounts: {LAUNCHER_MOUNT} and {RUN_MOUNT} belong to warmpod: choose "
                 "another mountPath",
-            )
+            ),
+            rule(
+                "self.all(m, !m.mountPath.matches('/[.][.]?(/|$)'))",
+                "engine.volumeMounts: a mountPath has a /./ or /../ in it: use the path that it "
+                "leads to",
+            ),
         ),
     )
 

@@ -153,7 +153,7 @@ class Applier:
             raise RetryLater(CONFLICT_SECONDS, str(error)) from error
         if error.retry_after is not None:
             raise RetryLater(error.retry_after, str(error)) from error
-        if error.status not in (400, 403, 422):
+        if error.status not in (400, 403, 422) and not _is_badly_typed(error):
             raise error
         logger.warning("%s %s/%s: %s", kind.kind, meta["namespace"], meta["name"], error)
         return Failure(reasons.CHILD_REJECTED, _named(obj), error.message)
@@ -164,6 +164,12 @@ class Applier:
             self._cache.upsert(kind, found)
         elif known := self._cache.get(kind, (namespace, name)):
             self._cache.drop(kind, known.meta)
+
+
+def _is_badly_typed(error: ApiError) -> bool:
+    """Server-side apply answers 500 for a field of the wrong type or of no type at all, which the
+    opaque parts of a spec can hold."""
+    return error.status == 500 and error.message.startswith("failed to create typed patch object")
 
 
 def _not_ours(obj: Object, live: Meta, owner_uid: str) -> Failure | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import urlencode
@@ -21,7 +22,8 @@ from warmpod.controller.kinds import Kind, kind_of
 
 FIELD_MANAGER = "warmpod"
 USER_AGENT = "warmpod-operator"
-APPLY = "application/apply-patch+yaml"
+#: The parameter makes the client send a text as it is.
+APPLY = "application/apply-patch+yaml; charset=utf-8"
 MERGE = "application/merge-patch+json"
 
 #: Seconds for one request; a hung call must not hold one of the few workers for long.
@@ -84,7 +86,7 @@ class Kube:
         path: str,
         *,
         query: dict[str, Any] | None = None,
-        body: Object | None = None,
+        body: Object | str | None = None,
         content_type: str = "application/json",
     ) -> Object:
         """Raises ApiError for an error answer, Unreachable for none."""
@@ -144,7 +146,7 @@ class Kube:
             "PATCH",
             kind_of(obj).path(meta.get("namespace"), meta["name"], subresource),
             query={"fieldManager": FIELD_MANAGER, "force": "true"},
-            body=obj,
+            body=_as_yaml(obj),
             content_type=APPLY,
         )
 
@@ -183,6 +185,13 @@ class Kube:
         except ApiError as error:
             if error.status not in (404, 409):
                 raise
+
+
+def _as_yaml(obj: Object) -> str:
+    """JSON that is YAML too: the API server reads an apply patch as YAML, which has no pairs of
+    surrogates for characters beyond U+FFFF and takes no unprintable ones."""
+    text = json.dumps(obj, ensure_ascii=False)
+    return re.sub("[\x7f-\uffff]", lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def _api_error(status: int, phrase: str, headers: Any, data: bytes) -> ApiError:

@@ -45,6 +45,7 @@ def test_what_is_no_quantity(quantity: str | int) -> None:
         (1024**5, "1Pi"),
         (1024**3 + 1, "1025Mi"),
         (1, "1Mi"),
+        (1024**7, "1024Ei"),
     ],
 )
 def test_from_bytes_is_canonical(count: int, quantity: str) -> None:

@@ -231,6 +231,19 @@ async def test_a_rejected_object_is_told_and_not_tried_all_the_time(bench: Bench
     assert len(bench.kube.writes()) == 2
 
 
+async def test_a_field_of_the_wrong_type_is_the_objects_fault(bench: Bench) -> None:
+    """Server-side apply has the status of a server error for it."""
+    message = "failed to create typed patch object (n/a; v1, Kind=Service): .spec: expected map"
+    bench.kube.fail("apply", "Service", ApiError(500, "InternalError", message))
+    assert [f.message for f in (await bench.apply()).failures] == [message]
+
+
+async def test_a_server_error_is_not_the_objects_fault(bench: Bench) -> None:
+    bench.kube.fail("apply", "Service", ApiError(500, "InternalError", "etcd is away"))
+    with pytest.raises(ApiError):
+        await bench.apply()
+
+
 async def test_a_corrected_object_is_tried_at_once(bench: Bench) -> None:
     bench.kube.fail("apply", "Service", ApiError(422, "Invalid", "bad"))
     await bench.apply()

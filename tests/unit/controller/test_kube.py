@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+import yaml
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 from kubernetes.aio.client import Configuration
@@ -34,6 +35,7 @@ class Api:
                 "agent": request.headers.get("User-Agent", ""),
                 "authorization": request.headers.get("Authorization", ""),
                 "body": json.loads(body) if body else None,
+                "raw": body.decode(),
             }
         )
         return self.answers.pop(0) if self.answers else web.json_response({"metadata": {}})
@@ -57,6 +59,15 @@ def error(status: int, reason: str, *, headers: dict[str, str] | None = None) ->
     return web.json_response(body, status=status, headers=headers)
 
 
+@pytest.mark.parametrize("text", ["😀", "\x7f\x85\u2028\ufeff", "ä\u202e", "\\ud83d", '"\n\t\x01'])
+async def test_any_text_reaches_the_server_as_yaml(api: Api, text: str) -> None:
+    body = {"apiVersion": "v1", "kind": "Service", "metadata": {"namespace": "n", "name": "a"}}
+    await api.kube.apply(body | {"data": text})
+    raw = api.requests[0]["raw"]
+    assert yaml.safe_load(raw)["data"] == text
+    assert json.loads(raw)["data"] == text
+
+
 async def test_apply(api: Api) -> None:
     body = {
         "apiVersion": "apps/v1",
@@ -69,7 +80,7 @@ async def test_apply(api: Api) -> None:
     assert request["method"] == "PATCH"
     assert request["path"] == "/apis/apps/v1/namespaces/n/deployments/a"
     assert request["query"] == {"fieldManager": "warmpod", "force": "true"}
-    assert request["type"] == "application/apply-patch+yaml"
+    assert request["type"] == "application/apply-patch+yaml; charset=utf-8"
     assert request["body"] == body
     assert request["agent"] == "warmpod-operator"
     assert request["authorization"] == "Bearer secret"
