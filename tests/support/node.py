@@ -24,6 +24,7 @@ class Node:
             str(binary("crictl")),
             f"--runtime-endpoint={endpoint}",
             f"--image-endpoint={endpoint}",
+            "--timeout=120s",
             *arguments,
         ]
         completed = subprocess.run(command, capture_output=True, text=True, check=False)
