@@ -88,9 +88,9 @@ def prepared(name: str, *commands: tuple[str, ...]) -> Callable[[], Result]:
 IMAGES = (sys.executable, "hack/images.py")
 # More workers than cores: half of the time they wait for processes that they started.
 UNIT = Pytest("unit", limit_s=600, options=("--numprocesses=4", "--dist=worksteal"))
+# Compilers and package downloads hardly get in each other's way.
+BUILD = prepared("programs and images", ("hack/cluster/build",), (*IMAGES, "--no-push"))
 PREPARATIONS = (
-    # Compilers and package downloads hardly get in each other's way.
-    prepared("programs and images", ("hack/cluster/build",), (*IMAGES, "--no-push")),
     prepared("start of the cluster", ("hack/cluster/cluster", "up")),
     prepared("push of the images", IMAGES),
     prepared("install", (sys.executable, "hack/install.py")),
@@ -102,15 +102,21 @@ def main() -> int:
     REPORTS.mkdir(parents=True, exist_ok=True)
     if sys.argv[1:] == ["unit"]:
         return report([UNIT()])
-    results = [run_lint(), UNIT()]
+    # The unit tests of what is installed render it with the cluster's kubectl and helm.
+    results = [run_lint(), built := BUILD(), UNIT()]
+    if not built.failed:
+        results += layers_on_cluster()
+    return report(results)
+
+
+def layers_on_cluster() -> list[Result]:
+    results = []
     for prepare in PREPARATIONS:
         results.append(prepare())
         if results[-1].failed:
             steps.say(f"{results[-1].name} failed: the layers that need it are left out")
-            break
-    else:
-        results += [layer() for layer in ON_CLUSTER]
-    return report(results)
+            return results
+    return results + [layer() for layer in ON_CLUSTER]
 
 
 def report(results: list[Result]) -> int:
