@@ -35,3 +35,8 @@ WARMUP_PORT = 9180
 AGENT_PORT = 9181
 LAUNCHER_MOUNT = "/opt/warmpod"
 RUN_MOUNT = "/run/warmpod"
+
+# Paths in the prefetch pod and in the container that fills a pod's memory.
+NODE_ROOT_MOUNT = "/run/warmpod-weights"
+AGENT_STATE_MOUNT = "/run/warmpod-agent"
+FILL_MOUNT = "/weights"

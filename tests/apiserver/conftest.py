@@ -6,7 +6,6 @@ The environment variable KUBECONFIG names the cluster, as in
 
 from __future__ import annotations
 
-import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 
 from apiserver.manifests import ROOT, Kubectl, apply, kustomize
 from support.api import Api, JsonObject
+from support.fixtures import api, kubeconfig
 from support.images import binary
 from support.waiting import wait_until
 
@@ -26,17 +26,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.apiserver)
 
 
-@pytest.fixture(scope="session")
-def kubeconfig() -> Path:
-    path = os.environ.get("KUBECONFIG")
-    if not path:
-        pytest.fail("set KUBECONFIG, for example to the output of `make -s kubeconfig`")
-    return Path(path)
-
-
-@pytest.fixture(scope="session")
-def api(kubeconfig: Path) -> Api:
-    return Api(kubeconfig)
+__all__ = ["api", "kubeconfig"]
 
 
 @pytest.fixture(scope="session")

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from support.api import Api, JsonObject
-from support.models import ModelView, condition_of, warm_model, with_engine
-from support.nodes import ON_FAKE_NODES, fake_nodes, report
+from support.models import ModelView, warm_model, with_engine
+from support.nodes import ON_FAKE_NODES, fake_nodes, play, report
 from support.waiting import wait_until
 
 Create = Callable[..., ModelView]
@@ -23,10 +23,6 @@ CHILDREN = (
     "PodDisruptionBudget",
     "ControllerRevision",
 )
-REPORTS = {
-    "prefetch": ("warmpod.io/Resident", "Resident"),
-    "engine": ("warmpod.io/Warm", "Warm"),
-}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -49,16 +45,13 @@ def ready(api: Api, namespace: str) -> Create:
 
 
 def play_until(api: Api, view: ModelView, holds: Callable[[], object]) -> None:
-    """Says in the pods' place that they are resident and warm, until something holds."""
+    """Plays the model's pods until something holds."""
 
-    def play() -> object:
-        for pod in (*view.prefetch_pods(), *view.engine_pods()):
-            type_, reason = REPORTS[pod["metadata"]["labels"]["warmpod.io/component"]]
-            if condition_of(pod, type_).get("status") != "True" and pod["spec"].get("nodeName"):
-                report(api, pod, type_, reason)
+    def played() -> object:
+        play(api, (*view.prefetch_pods(), *view.engine_pods()))
         return holds()
 
-    wait_until(f"{view.name} gets there", play, timeout_s=90, describe=view.conditions)
+    wait_until(f"{view.name} gets there", played, timeout_s=90, describe=view.conditions)
 
 
 def test_engines_wait_for_the_first_verified_weights(api: Api, namespace: str) -> None:

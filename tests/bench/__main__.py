@@ -21,7 +21,6 @@ from support.node import Node
 from support.waiting import wait_until
 
 OUTPUT = Path(__file__).resolve().parents[2] / "docs" / "benchmarks"
-CONTAINERD_SOCKET = Path("/run/warmpod-cluster/containerd.sock")
 REPEATS = 3
 
 
@@ -130,7 +129,7 @@ def main() -> int:
     if unknown := sorted(set(wanted) - set(SUBJECTS)):
         print(f"no subject {', '.join(unknown)}; choose from {', '.join(SUBJECTS)}")
         return 2
-    api, node = Api(Path(os.environ["KUBECONFIG"])), Node(CONTAINERD_SOCKET)
+    api, node = Api(Path(os.environ["KUBECONFIG"])), Node()
     OUTPUT.mkdir(parents=True, exist_ok=True)
     for subject in wanted:
         print(f"measuring {subject} …", flush=True)

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from bench.usage import Usage, measure
+from support import operator
 from support.api import Api
-from support.models import ModelView, condition_of, warm_model
+from support.models import ModelView, warm_model
 from support.node import Node
-from support.nodes import ON_FAKE_NODES, fake_nodes, report
+from support.nodes import ON_FAKE_NODES, fake_nodes, play
 from support.waiting import wait_until
 
 IDLE_SECONDS = 30
 MODELS = 100
 NODES = 10
-OPERATOR_NAMESPACE = "warmpod-system"
-REPORTS = {
-    "prefetch": ("warmpod.io/Resident", "Resident"),
-    "engine": ("warmpod.io/Warm", "Warm"),
-}
 
 
 def operator_pid(api: Api, node: Node) -> int:
-    (pod,) = api.list("Pod", OPERATOR_NAMESPACE, "app.kubernetes.io/name=warmpod-operator")
+    (pod,) = operator.pods(api)
     return node.container_pid(pod["metadata"]["uid"], "operator")
 
 
@@ -45,10 +41,6 @@ def measure_with_many(api: Api, node: Node, namespace: str) -> Usage:
 
 
 def _play(api: Api, namespace: str, views: list[ModelView]) -> bool:
-    """Plays agents and sidecars, which do not run on fake nodes; true when all are ready."""
-    for pod in api.list("Pod", namespace, "warmpod.io/component"):
-        component = pod["metadata"]["labels"]["warmpod.io/component"]
-        type_, reason = REPORTS[component]
-        if condition_of(pod, type_).get("status") != "True":
-            report(api, pod, type_, reason)
+    """Plays the pods; true when all models are ready."""
+    play(api, api.list("Pod", namespace, "warmpod.io/component"))
     return all(view.condition("Ready").get("status") == "True" for view in views)

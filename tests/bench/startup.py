@@ -10,16 +10,9 @@ import requests
 
 from bench.watching import Recorder
 from support.api import Api, JsonObject
-from support.models import ENGINE_CPU, WEIGHTS_TINY, ModelView, condition_of, warm_model
+from support.models import WEIGHTS_TINY, ModelView, condition_of, vllm_engine, warm_model
 from support.waiting import wait_until
 
-ARGS = ["--dtype=bfloat16", "--max-model-len=256", "--max-num-seqs=4", "--enforce-eager"]
-ENV = [
-    {"name": "VLLM_CPU_KVCACHE_SPACE", "value": "1"},
-    {"name": "VLLM_CPU_OMP_THREADS_BIND", "value": "nobind"},
-    {"name": "OMP_NUM_THREADS", "value": "1"},
-]
-REQUESTS = {"requests": {"cpu": "500m", "memory": "4Gi"}}
 LIMIT_S = 900
 STEADY_REQUESTS = 10
 
@@ -53,9 +46,8 @@ class PlainStart:
 def measure_warm(api: Api, namespace: str) -> WarmStart:
     kinds = ("WarmModel", "DaemonSet", "Deployment", "Pod", "EndpointSlice")
     recorder = Recorder(api, namespace, kinds, LIMIT_S)
-    engine = {"image": ENGINE_CPU, "args": ARGS, "env": ENV, "resources": REQUESTS}
     applied = time.monotonic() - recorder.started
-    api.apply(warm_model("bench", namespace, engine=engine, warmup={}))
+    api.apply(warm_model("bench", namespace, engine=vllm_engine(), warmup={}))
     view = ModelView(api, "bench", namespace)
     wait_until("traffic", view.ready_addresses, timeout_s=LIMIT_S, describe=view.conditions)
     first, steady = request_times(view.service_url(), "bench")
@@ -155,13 +147,13 @@ def has_ready_endpoint(found: JsonObject) -> bool:
 
 def plain_objects(namespace: str) -> list[JsonObject]:
     """What people write by hand today: a Deployment with a probe on /health, and a Service."""
-    labels = {"app": "plain"}
+    labels, engine = {"app": "plain"}, vllm_engine()
+    further = [{"name": "HF_HUB_OFFLINE", "value": "1"}, {"name": "HOME", "value": "/tmp"}]
     container = {
+        **engine,
         "name": "engine",
-        "image": ENGINE_CPU,
-        "command": ["vllm", "serve", "/models/plain", "--served-model-name=plain", *ARGS],
-        "env": [*ENV, {"name": "HF_HUB_OFFLINE", "value": "1"}, {"name": "HOME", "value": "/tmp"}],
-        "resources": REQUESTS,
+        "command": ["vllm", "serve", "/models/plain", "--served-model-name=plain"],
+        "env": [*engine["env"], *further],
         "readinessProbe": {"httpGet": {"path": "/health", "port": 8000}, "periodSeconds": 1},
         "volumeMounts": [
             {"name": "weights", "mountPath": "/models/plain"},

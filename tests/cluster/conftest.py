@@ -6,21 +6,19 @@ environment variable KUBECONFIG names it.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
 
+from support import operator
 from support.api import Api, JsonObject
+from support.fixtures import api, kubeconfig
 from support.models import ModelView
 from support.node import Node
-from support.waiting import wait_until
 
-OPERATOR_NAMESPACE = "warmpod-system"
-OPERATOR = "warmpod-operator"
-CONTAINERD_SOCKET = Path("/run/warmpod-cluster/containerd.sock")
+__all__ = ["api", "kubeconfig"]
 
 Scaled = Callable[[], AbstractContextManager[None]]
 
@@ -33,18 +31,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def kubeconfig() -> Path:
-    return Path(os.environ["KUBECONFIG"])
-
-
-@pytest.fixture(scope="session")
-def api(kubeconfig: Path) -> Api:
-    return Api(kubeconfig)
-
-
-@pytest.fixture(scope="session")
 def node() -> Node:
-    return Node(CONTAINERD_SOCKET)
+    return Node()
 
 
 @pytest.fixture
@@ -83,39 +71,10 @@ def operator_away(api: Api) -> Scaled:
 
     @contextmanager
     def away() -> Iterator[None]:
-        scale_operator(api, 0)
+        operator.scale(api, 0)
         try:
             yield
         finally:
-            scale_operator(api, 1)
+            operator.scale(api, 1)
 
     return away
-
-
-def scale_operator(api: Api, replicas: int) -> None:
-    api.patch(
-        "Deployment",
-        OPERATOR,
-        OPERATOR_NAMESPACE,
-        {"spec": {"replicas": replicas}},
-        subresource="scale",
-    )
-    wait_for_operator(api, replicas)
-
-
-def wait_for_operator(api: Api, replicas: int) -> None:
-    """Waits until exactly this many operator pods exist and are ready, of the newest template."""
-
-    def settled() -> bool:
-        status = (deployment := api.get("Deployment", OPERATOR, OPERATOR_NAMESPACE))["status"]
-        current = status.get("observedGeneration") == deployment["metadata"]["generation"]
-        selector = "app.kubernetes.io/name=warmpod-operator"
-        pods = api.list("Pod", OPERATOR_NAMESPACE, selector)
-        return (
-            current
-            and len(pods) == replicas
-            and status.get("readyReplicas", 0) == replicas
-            and status.get("updatedReplicas", 0) == replicas
-        )
-
-    wait_until(f"{replicas} operator pods are ready", settled, timeout_s=120)

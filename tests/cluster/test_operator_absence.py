@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
-from cluster.conftest import OPERATOR, OPERATOR_NAMESPACE, wait_for_operator
+from support import operator
 from support.api import Api, JsonObject
 from support.images import crane
 from support.models import ModelView, warm_model, with_engine
@@ -38,7 +38,7 @@ def test_upgrade_restarts_nothing(api: Api, create: Create, namespace: str) -> N
     view = create(warm_model("upgraded", namespace))
     view.wait_ready()
     before = uids(view)
-    deployment = api.get("Deployment", OPERATOR, OPERATOR_NAMESPACE)
+    deployment = api.get("Deployment", operator.NAME, operator.NAMESPACE)
     old_image = deployment["spec"]["template"]["spec"]["containers"][0]["image"]
     new_image = old_image.rpartition(":")[0].partition("@")[0] + ":upgraded"
     crane("copy", old_image, new_image)
@@ -109,9 +109,9 @@ def set_operator_image(api: Api, image: str) -> None:
     }
     api.patch(
         "Deployment",
-        OPERATOR,
-        OPERATOR_NAMESPACE,
+        operator.NAME,
+        operator.NAMESPACE,
         {"spec": {"template": {"spec": {"containers": [container]}}}},
         content_type="application/strategic-merge-patch+json",
     )
-    wait_for_operator(api, 1)
+    operator.wait_for(api, 1)

@@ -11,7 +11,7 @@ from openai import OpenAI
 from cluster.test_gate import boot_of
 from support.api import Api, JsonObject
 from support.endpoints import EndpointWatch, GateSampler
-from support.models import ENGINE_CPU, ModelView, warm_model
+from support.models import ModelView, vllm_engine, warm_model
 from support.node import Node, kill
 from support.traffic import Traffic
 from support.waiting import wait_until
@@ -27,7 +27,8 @@ def vllm(api: Api) -> Iterator[ModelView]:
     namespace = api.create(
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"generateName": "test-vllm-"}}
     )["metadata"]["name"]
-    api.apply(vllm_model(namespace))
+    warmup = {"stallSeconds": 300}
+    api.apply(warm_model("llama", namespace, engine=vllm_engine(), warmup=warmup))
     view = ModelView(api, "llama", namespace)
     with GateSampler(view) as sampler:
         view.wait_ready(timeout_s=START_LIMIT_S)
@@ -35,25 +36,6 @@ def vllm(api: Api) -> Iterator[ModelView]:
     yield view
     api.delete("Namespace", namespace)
     wait_until("namespace gone", lambda: api.find("Namespace", namespace) is None, timeout_s=180)
-
-
-def vllm_model(namespace: str) -> JsonObject:
-    engine = {
-        "image": ENGINE_CPU,
-        "args": [
-            "--dtype=bfloat16",
-            "--max-model-len=256",
-            "--max-num-seqs=4",
-            "--enforce-eager",
-        ],
-        "env": [
-            {"name": "VLLM_CPU_KVCACHE_SPACE", "value": "1"},
-            {"name": "VLLM_CPU_OMP_THREADS_BIND", "value": "nobind"},
-            {"name": "OMP_NUM_THREADS", "value": "1"},
-        ],
-        "resources": {"requests": {"cpu": "500m", "memory": "4Gi"}},
-    }
-    return warm_model("llama", namespace, engine=engine, warmup={"stallSeconds": 300})
 
 
 def test_official_client_gets_an_answer(vllm: ModelView) -> None:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import dataclass, field
-from types import TracebackType
+from typing import Self
 
 from support.api import Api, JsonObject
+from support.background import Background
 from support.models import ModelView, gate_is_open
 from support.waiting import wait_until
 
 
 @dataclass
-class GateSampler:
+class GateSampler(Background):
     """Notes, ten times a second, pods that became ready endpoints with their gate closed.
 
     The endpoints are read first: a gate that was closed when they were read and
@@ -26,33 +27,18 @@ class GateSampler:
     violations: list[str] = field(default_factory=list)
     samples: int = 0
     _ready: set[str] = field(default_factory=set)
-    _stop: threading.Event = field(default_factory=threading.Event)
-    _thread: threading.Thread | None = None
 
-    def __enter__(self) -> GateSampler:
+    def __enter__(self) -> Self:
         self._ready = self.view.ready_addresses()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-        return self
+        return super().__enter__()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._stop.set()
-        assert self._thread is not None
-        self._thread.join(timeout=30)
-
-    def _run(self) -> None:
-        while not self._stop.wait(0.1):
-            ready = self.view.ready_addresses()
-            new, self._ready = ready - self._ready, ready
-            for pod in self.view.engine_pods() if new else ():
-                if pod.get("status", {}).get("podIP") in new and not gate_is_open(pod):
-                    self.violations.append(f"{time.time():.3f}: {pod['metadata']['name']}")
-            self.samples += 1
+    def step(self) -> None:
+        ready = self.view.ready_addresses()
+        new, self._ready = ready - self._ready, ready
+        for pod in self.view.engine_pods() if new else ():
+            if pod.get("status", {}).get("podIP") in new and not gate_is_open(pod):
+                self.violations.append(f"{time.time():.3f}: {pod['metadata']['name']}")
+        self.samples += 1
 
 
 class EndpointWatch:

@@ -36,6 +36,20 @@ def warm_model(name: str, namespace: str, **spec: Any) -> JsonObject:
     }
 
 
+def vllm_engine() -> JsonObject:
+    """The real engine, as small as it goes."""
+    return {
+        "image": ENGINE_CPU,
+        "args": ["--dtype=bfloat16", "--max-model-len=256", "--max-num-seqs=4", "--enforce-eager"],
+        "env": [
+            {"name": "VLLM_CPU_KVCACHE_SPACE", "value": "1"},
+            {"name": "VLLM_CPU_OMP_THREADS_BIND", "value": "nobind"},
+            {"name": "OMP_NUM_THREADS", "value": "1"},
+        ],
+        "resources": {"requests": {"cpu": "500m", "memory": "4Gi"}},
+    }
+
+
 def with_engine(model: JsonObject, **engine: Any) -> JsonObject:
     """The model with fields of its engine replaced; `sim` sets the simulator's knobs."""
     changed = copy.deepcopy(model)

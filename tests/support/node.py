@@ -11,15 +11,14 @@ from pathlib import Path
 from support.images import binary
 from support.waiting import wait_until
 
+CONTAINERD_SOCKET = Path("/run/warmpod-cluster/containerd.sock")
+
 
 class Node:
     """The one real node: its container runtime and the processes of its pods."""
 
-    def __init__(self, socket: Path) -> None:
-        self._socket = socket
-
     def crictl(self, *arguments: str) -> str:
-        endpoint = f"unix://{self._socket}"
+        endpoint = f"unix://{CONTAINERD_SOCKET}"
         command = [
             str(binary("crictl")),
             f"--runtime-endpoint={endpoint}",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from support.api import STRATEGIC_PATCH, Api, JsonObject
@@ -15,6 +15,11 @@ TAINT = {"key": "kwok.x-k8s.io/node", "value": "fake", "effect": "NoSchedule"}
 ON_FAKE_NODES: JsonObject = {
     "nodeSelector": LABEL,
     "tolerations": [{"key": TAINT["key"], "operator": "Exists"}],
+}
+
+REPORTS = {
+    "prefetch": ("warmpod.io/Resident", "Resident"),
+    "engine": ("warmpod.io/Warm", "Warm"),
 }
 
 
@@ -48,6 +53,14 @@ def fake_nodes(api: Api, count: int, prefix: str = "fake") -> Iterator[list[str]
     finally:
         for name in names:
             api.delete("Node", name)
+
+
+def play(api: Api, pods: Iterable[JsonObject]) -> None:
+    """Says in the pods' place that they are resident and warm: nothing runs on a fake node."""
+    for pod in pods:
+        type_, reason = REPORTS[pod["metadata"]["labels"]["warmpod.io/component"]]
+        if condition_of(pod, type_).get("status") != "True" and pod["spec"].get("nodeName"):
+            report(api, pod, type_, reason)
 
 
 def report(api: Api, pod: JsonObject, type_: str, reason: str) -> None:

@@ -17,6 +17,7 @@ def wait_until(
     *,
     timeout_s: float,
     describe: Callable[[], object] | None = None,
+    poll_s: float = POLL_SECONDS,
 ) -> Found:
     """The first true answer of `probe`; fails with `what` and `describe()` at the limit."""
     deadline = time.monotonic() + timeout_s
@@ -26,4 +27,9 @@ def wait_until(
         if time.monotonic() > deadline:
             state = f"; last seen: {describe()}" if describe else ""
             raise AssertionError(f"{what}: not within {timeout_s:.0f} s{state}")
-        time.sleep(POLL_SECONDS)
+        time.sleep(poll_s)
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 20) -> None:
+    """Waits for something that a process of the test's own is about to do."""
+    wait_until("the condition", condition, timeout_s=seconds, poll_s=0.01)

@@ -9,6 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from warmpod import protocol
 from warmpod.protocol import AGENT_CONFIG_VARIABLE, AGENT_PORT
 
 
@@ -32,10 +33,10 @@ class AgentConfig:
     revision: str
     medium: Medium
     source: Path
-    node_root: Path = Path("/run/warmpod-weights")
+    node_root: Path = Path(protocol.NODE_ROOT_MOUNT)
     key: str = ""
-    target: Path = Path("/weights")
-    state_dir: Path = Path("/run/warmpod-agent")
+    target: Path = Path(protocol.FILL_MOUNT)
+    state_dir: Path = Path(protocol.AGENT_STATE_MOUNT)
     port: int = AGENT_PORT
     scrub_seconds: float = 30.0
 

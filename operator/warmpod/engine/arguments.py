@@ -93,7 +93,8 @@ _NEIGHBOURS = frozenset(
 
 _ALIASES = {"-tp": _TENSOR, "-pp": _PIPELINE, "-dp": _DATA, "-sc": _SPECULATIVE}
 _NEGATIVE_NUMBER = re.compile(r"^-\d+(\.\d*)?$")
-_REFERENCE = re.compile(r"\$\(([A-Za-z_.-][A-Za-z0-9_.-]*)\)")
+#: $(NAME), as the kubelet expands it in commands, arguments and values of variables.
+REFERENCE = re.compile(r"\$\(([A-Za-z_.-][A-Za-z0-9_.-]*)\)")
 _SCRIPT = re.compile(r"\bvllm\s+serve\b|\bvllm\.entrypoints\.")
 _SHELL_OPERATORS = frozenset({"&&", "||", ";", "|", "&"})
 
@@ -192,7 +193,7 @@ def _expanded(word: str, variables: Mapping[str, str | None]) -> str:
         known = variables.get(match.group(1))
         return match.group(0) if known is None else known
 
-    return _REFERENCE.sub(value, word)
+    return REFERENCE.sub(value, word)
 
 
 def _is_option(word: str) -> bool:

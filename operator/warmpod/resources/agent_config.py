@@ -5,7 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from warmpod.protocol import AGENT_CONFIG_VARIABLE, AGENT_PORT
+from warmpod.protocol import (
+    AGENT_CONFIG_VARIABLE,
+    AGENT_PORT,
+    FILL_MOUNT,
+    NODE_ROOT_MOUNT,
+)
 from warmpod.resources import weights_volume
 from warmpod.resources.rendering import Rendering
 
@@ -19,9 +24,9 @@ def variable(rendering: Rendering) -> dict[str, Any]:
         "revision": rendering.revision_hash,
         "medium": rendering.model.spec.weights.medium,
         "source": weights_volume.IMAGE_MOUNT,
-        "node_root": weights_volume.NODE_ROOT_MOUNT,
+        "node_root": NODE_ROOT_MOUNT,
         "key": rendering.weights_key,
-        "target": weights_volume.FILL_MOUNT,
+        "target": FILL_MOUNT,
         "port": AGENT_PORT,
         "scrub_seconds": _SCRUB_SECONDS,
     }

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from warmpod.api.v1alpha1 import NamedVolume
-from warmpod.protocol import AGENT_PORT
+from warmpod.protocol import AGENT_PORT, AGENT_STATE_MOUNT
 from warmpod.resources import agent_config, names, pod_identity, weights_volume
 from warmpod.resources.placement import prefetch_placement
 from warmpod.resources.rendering import Rendering, image_volume, mount
 from warmpod.resources.security import agent_context, agent_pod_context
 
 _STATE_VOLUME = "warmpod-agent"
-_STATE_MOUNT = "/run/warmpod-agent"
 _ENGINE_VOLUME = "warmpod-engine"
 
 
@@ -66,7 +65,7 @@ def _agent(rendering: Rendering) -> dict[str, Any]:
                 mount(volume.name, f"/images/volumes/{volume.name}", read_only=True)
                 for volume in _user_images(rendering)
             ),
-            mount(_STATE_VOLUME, _STATE_MOUNT),
+            mount(_STATE_VOLUME, AGENT_STATE_MOUNT),
             pod_identity.token_mount(),
         ],
         "securityContext": agent_context(rendering.pod_security),

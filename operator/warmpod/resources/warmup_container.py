@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 
 from warmpod.api.v1alpha1 import EnvVar
+from warmpod.engine.arguments import REFERENCE
 from warmpod.protocol import RUN_MOUNT, SIDECAR_CONFIG_VARIABLE, WARMUP_PORT
 from warmpod.resources import names, pod_identity
 from warmpod.resources.engine_container import RUN_VOLUME
@@ -14,7 +14,6 @@ from warmpod.resources.rendering import Rendering, mount
 from warmpod.resources.security import helper_context
 
 API_KEY_VARIABLE = "WARMPOD_ENGINE_API_KEY"
-_REFERENCE = re.compile(r"\$\(([A-Za-z_.-][A-Za-z0-9_.-]*)\)")
 
 
 def container(rendering: Rendering) -> dict[str, Any]:
@@ -85,7 +84,7 @@ def _referenced(variable: EnvVar, known: dict[str, EnvVar]) -> list[EnvVar]:
     found: dict[str, EnvVar] = {}
     remaining = [variable]
     while remaining:
-        for name in _REFERENCE.findall(remaining.pop().value or ""):
+        for name in REFERENCE.findall(remaining.pop().value or ""):
             if name in known and name not in found:
                 found[name] = known[name]
                 remaining.append(known[name])

@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from warmpod.api.quantity import from_bytes, to_bytes
-from warmpod.protocol import RECEIPT_NAME
+from warmpod.protocol import FILL_MOUNT, NODE_ROOT_MOUNT, RECEIPT_NAME
 from warmpod.resources.rendering import Rendering, image_volume, mount
 
 IMAGE_MOUNT = "/images/model"
-FILL_MOUNT = "/weights"
-NODE_ROOT_MOUNT = "/run/warmpod-weights"
 NODE_ROOT = "/dev/shm/warmpod"  # noqa: S108 - on the node: a tmpfs that every Linux has
 
 _WEIGHTS = "warmpod-weights"

@@ -6,11 +6,11 @@ import json
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from support.waiting import wait_for
 
 OPERATOR = Path(__file__).parents[3] / "operator"
 FAKE_ENGINE = Path(__file__).parent / "fake_engine.py"
@@ -18,14 +18,6 @@ LAUNCHER = [sys.executable, "-m", "warmpod.launcher.main"]
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(OPERATOR)}
 
 Event = dict[str, Any]
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 20) -> None:
-    """Wait until `condition` holds."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "the condition did not come true in time"
-        time.sleep(0.005)
 
 
 @dataclass

@@ -14,8 +14,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from launcher_process import ENVIRONMENT, LAUNCHER, Launcher, fake, holds_pidfd, wait_for
+from launcher_process import ENVIRONMENT, LAUNCHER, Launcher, fake, holds_pidfd
 
+from support.waiting import wait_for
 from warmpod.launcher.processes import read_process
 
 Launch = Callable[..., Launcher]

@@ -11,7 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from launcher_process import ENVIRONMENT, LAUNCHER, Launcher, fake, wait_for
+from launcher_process import ENVIRONMENT, LAUNCHER, Launcher, fake
+
+from support.waiting import wait_for
 
 Launch = Callable[..., Launcher]
 

@@ -10,6 +10,7 @@ import pytest
 
 from simulator import harness
 from simulator.harness import Simulator
+from support.waiting import wait_for
 
 # The simulator's own package, as the `vllm` script beside it imports it.
 sys.path.insert(0, str(harness.SIMULATOR.parent))
@@ -20,7 +21,7 @@ def simulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Simulator]:
     """A healthy simulator without slow first requests, shared by tests that only ask it."""
     log = tmp_path_factory.mktemp("simulator") / "log"
     shared = harness.start_simulator(log, port=harness.free_port(), first_seconds=0)
-    harness.wait_for(lambda: shared.health() == 200)
+    wait_for(lambda: shared.health() == 200)
     yield shared
     shared.stop()
 
@@ -39,7 +40,7 @@ def start_simulator(tmp_path: Path) -> Iterator[Callable[..., Simulator]]:
         )
         started.append(simulator)
         if wait:
-            harness.wait_for(lambda: simulator.health() == 200)
+            wait_for(lambda: simulator.health() == 200)
         return simulator
 
     yield start

@@ -15,7 +15,8 @@ from typing import Any
 import openai
 import pytest
 
-from simulator.harness import Simulator, wait_for
+from simulator.harness import Simulator
+from support.waiting import wait_for
 
 Start = Callable[..., Simulator]
 

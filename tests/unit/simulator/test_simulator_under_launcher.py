@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from simulator.harness import SIMULATOR, free_port, wait_for
+from simulator.harness import SIMULATOR, free_port
+from support.waiting import wait_for
 
 OPERATOR = Path(__file__).parents[3] / "operator"
 
