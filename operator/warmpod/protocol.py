@@ -26,9 +26,14 @@ EVENTS_FILE = "events.jsonl"
 WARM_FILE = "warm.json"
 STOPPING_FILE = "stopping"
 GATE_CLOSED_FILE = "gate-closed"
+# The sidecar asks the launcher to end a boot: the file holds the boot's id and why, as JSON.
+END_BOOT_FILE = "end-boot.json"
 
 # The last file of a copy of the weights: the agent writes it, the launcher waits for it.
 RECEIPT_NAME = ".warmpod-receipt.json"
+
+# Where the sidecar finds the user's prompts: one folder a ConfigMap.
+PROMPTS_MOUNT = "/etc/warmpod/prompts"
 
 # Ports of the pod and paths in the engine container that the user's own may not collide with.
 WARMUP_PORT = 9180

@@ -67,6 +67,26 @@ ENGINE_GAVE_UP = Reason(
     "The message carries the last log line; correct spec.engine.",
 )
 STOPPING = Reason("Stopping", "The pod is being stopped, so its gate is closed.")
+ASLEEP = Reason(
+    "Asleep",
+    "Somebody put the engine to sleep or paused it.",
+    "Wake it (POST /wake_up or /resume); the gate opens again after its answers were checked.",
+)
+WAKING = Reason("Waking", "The engine woke up, and its answers are being checked.")
+ANSWER_CHANGED = Reason(
+    "AnswerChanged",
+    "After a wake-up the engine answers differently from before.",
+    "Restart the pod. Sleep level 2 loses the weights unless they are reloaded.",
+)
+GOLDEN_MISMATCH = Reason(
+    "GoldenMismatch",
+    "The engine's answer differs from spec.warmup.golden.",
+    "The message shows both. If the change is meant, record again: kubectl warm golden record.",
+)
+COMPARING = Reason(
+    "Comparing",
+    "The engine runs with the settings of spec.warmup.compare, to be compared with its own.",
+)
 CANARY_FAILED = Reason(
     "CanaryFailed",
     "A warm engine stopped answering the sidecar's canary.",
@@ -77,6 +97,17 @@ OUT_OF_MEMORY = Reason(
     "The engine ran out of accelerator or host memory.",
     "Lower --gpu-memory-utilization or --max-model-len in spec.engine.args, or give more memory in "
     "spec.engine.resources.",
+)
+OUT_OF_MEMORY_IN_WEIGHTS = Reason(
+    "OutOfMemoryInWeights",
+    "The accelerator's memory does not hold the weights.",
+    "Use more GPUs (--tensor-parallel-size), a quantised model, or GPUs with more memory.",
+)
+OUT_OF_MEMORY_IN_GRAPH_CAPTURE = Reason(
+    "OutOfMemoryInGraphCapture",
+    "The accelerator ran out of memory while CUDA graphs were captured.",
+    "Lower --gpu-memory-utilization, --max-num-seqs or the number of --cudagraph-capture-sizes in "
+    "spec.engine.args.",
 )
 UNSUPPORTED_ARGUMENT = Reason(
     "UnsupportedArgument",

@@ -43,7 +43,7 @@ class StreamReader:
     """Fed with the lines of a server-sent event stream."""
 
     def __init__(self) -> None:
-        self.token_seen = False
+        self.tokens = 0  # chunks that carried one or more
         self._has_text = False
         self._done = False
         self._prompt_tokens: int | None = None
@@ -66,17 +66,17 @@ class StreamReader:
         """Raises InvalidAnswerError unless the stream ended properly and carried a token."""
         if not self._done:
             raise InvalidAnswerError("the stream was cut before [DONE]")
-        if not self.token_seen:
+        if not self.tokens:
             raise InvalidAnswerError("the stream carried no token")
         return Answer(self._has_text, self._prompt_tokens)
 
     def _take(self, choice: Mapping[str, Any]) -> None:
         if _has_text(choice, "delta"):
             self._has_text = True
-            self.token_seen = True
+            self.tokens += 1
         # A token may decode to no text; a chunk that only opens a chat message is no token.
         elif "role" not in _part(choice, "delta"):
-            self.token_seen = True
+            self.tokens += 1
 
 
 def _object(text: str) -> Mapping[str, Any]:

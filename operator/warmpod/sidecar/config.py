@@ -4,26 +4,14 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
+from warmpod.api.v1alpha1 import Warmup
 from warmpod.protocol import SIDECAR_CONFIG_VARIABLE
 
 
 class ConfigError(Exception):
     """The configuration cannot be used; the message names the field."""
-
-
-@dataclass(frozen=True, slots=True)
-class WarmupSettings:
-    """`spec.warmup` of the WarmModel. The defaults stand in the resource's schema, not here."""
-
-    stall_seconds: int
-    tolerance_percent: int
-    max_rounds: int
-    canary_period_seconds: int
-    on_failure: Literal["Block", "Open"]
-    prompt_tokens: tuple[int, ...]
-    concurrency: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +24,7 @@ class SidecarConfig:
     port: int
     api_key: str | None
     tls_verify: bool
-    warmup: WarmupSettings
+    warmup: Warmup
 
 
 def read_config(environment: Mapping[str, str]) -> SidecarConfig:
@@ -66,19 +54,5 @@ def _config(given: Mapping[str, Any], environment: Mapping[str, str]) -> Sidecar
         port=int(given["port"]),
         api_key=environment.get(key_variable) if key_variable else None,
         tls_verify=bool(given["tls_verify"]),
-        warmup=_warmup(given["warmup"]),
-    )
-
-
-def _warmup(given: Mapping[str, Any]) -> WarmupSettings:
-    if given["onFailure"] not in ("Block", "Open"):
-        raise ValueError(f"warmup.onFailure is {given['onFailure']!r}, not Block or Open")
-    return WarmupSettings(
-        stall_seconds=int(given["stallSeconds"]),
-        tolerance_percent=int(given["tolerancePercent"]),
-        max_rounds=int(given["maxRounds"]),
-        canary_period_seconds=int(given["canaryPeriodSeconds"]),
-        on_failure=given["onFailure"],
-        prompt_tokens=tuple(int(length) for length in given["promptTokens"]),
-        concurrency=tuple(int(count) for count in given["concurrency"]),
+        warmup=Warmup.model_validate_json(json.dumps(given["warmup"])),
     )

@@ -1,10 +1,12 @@
 """HTTP client of the engine beside us."""
 
 import asyncio
+import itertools
 import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 import aiohttp
@@ -49,6 +51,8 @@ class Reply:
     first_token: float
     total: float
     answer: Answer
+    # Median time between two tokens after the first; None where the answer shows none.
+    inter_token: float | None = None
 
 
 class Engine:
@@ -150,14 +154,18 @@ async def _read_stream(
     answer: aiohttp.ClientResponse, started: float, on_token: Callable[[], None]
 ) -> Reply:
     reader = StreamReader()
-    first_token = 0.0
+    seen: list[float] = []
     async for line in answer.content:
+        before = reader.tokens
         reader.feed(line.decode(errors="replace"))
-        if reader.token_seen:
-            first_token = first_token or time.perf_counter() - started
+        if reader.tokens > before:
+            seen.append(time.perf_counter() - started)
+        if reader.tokens:
             on_token()
     read = reader.finish()
-    return Reply(first_token, time.perf_counter() - started, read)
+    gaps = [later - earlier for earlier, later in itertools.pairwise(seen)]
+    total = time.perf_counter() - started
+    return Reply(seen[0], total, read, median(gaps) if gaps else None)
 
 
 def sum_of_counters(page: str) -> float:

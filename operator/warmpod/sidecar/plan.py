@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from warmpod.sidecar.config import WarmupSettings
+from warmpod.api.v1alpha1 import Warmup
 
 Endpoint = Literal["chat", "completion"]
 Sampling = Literal["greedy", "sampled"]
@@ -70,11 +70,13 @@ class Plan:
     notes: tuple[str, ...] = ()
 
 
-def make_plan(served: Served, warmup: WarmupSettings) -> Plan:
+def make_plan(served: Served, warmup: Warmup) -> Plan:
     answer_tokens = _answer_tokens(served.max_model_len)
-    lengths, notes = _lengths(warmup.prompt_tokens, served.max_model_len, answer_tokens)
+    lengths, notes = _lengths(
+        warmup.prompt_tokens or (16, 128), served.max_model_len, answer_tokens
+    )
     kinds = itertools.product(
-        sorted(set(warmup.concurrency)), lengths, ENDPOINTS, (True, False), SAMPLINGS
+        sorted(set(warmup.concurrency or (1, 4))), lengths, ENDPOINTS, (True, False), SAMPLINGS
     )
     buckets = tuple(
         Bucket(

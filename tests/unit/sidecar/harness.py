@@ -17,12 +17,13 @@ import aiohttp
 from simulator import harness as simulator
 from unit.podstatus.fake_api import FakeApi, fake_api
 from unit.podstatus.waiting import until
+from warmpod.api.v1alpha1 import Warmup
 from warmpod.protocol import TIMELINE_CONDITION, WARM_CONDITION
-from warmpod.sidecar.config import SidecarConfig, WarmupSettings
+from warmpod.sidecar.config import SidecarConfig
 from warmpod.sidecar.main import run_until
 
 # Small, so that a warm-up takes a second.
-WARMUP = WarmupSettings(
+WARMUP = Warmup(
     stall_seconds=300,
     tolerance_percent=25,
     max_rounds=20,
@@ -75,7 +76,7 @@ class Stage:
     engine_port: int
     port: int
     client: aiohttp.ClientSession
-    warmup: WarmupSettings = WARMUP
+    warmup: Warmup = WARMUP
     api_key: str | None = None
     scheme: str = "http"
     engine: simulator.Simulator | None = None

@@ -69,7 +69,7 @@ def test_stream() -> None:
 
 def test_role_is_no_token() -> None:
     reader = stream(ROLE)
-    assert not reader.token_seen
+    assert not reader.tokens
     with pytest.raises(InvalidAnswerError, match="no token"):
         reader.finish()
 

@@ -8,7 +8,7 @@ from unit.sidecar.harness import WARMUP
 from warmpod.sidecar.plan import LONGEST_PROMPT_SHARE, Served, TokenCost, make_plan, unsupported
 from warmpod.sidecar.prompts import body_for
 
-DEFAULTS = replace(WARMUP, prompt_tokens=(16, 128), concurrency=(1, 4))
+DEFAULTS = WARMUP.model_copy(update={"prompt_tokens": (16, 128), "concurrency": (1, 4)})
 BOTH = Served("tiny", 2048, {"completion": TokenCost(1.0), "chat": TokenCost(1.0, 8.0)})
 
 

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -138,7 +137,8 @@ async def play(plan: Plan, answer: Callable[[Bucket], Reply | EngineError]) -> t
 
 async def test_round_measures_every_request() -> None:
     plan = make_plan(
-        Served("tiny", 2048, {"chat": TokenCost(1.0)}), replace(WARMUP, concurrency=(1, 3))
+        Served("tiny", 2048, {"chat": TokenCost(1.0)}),
+        WARMUP.model_copy(update={"concurrency": (1, 3)}),
     )
     played, asked = await play(plan, lambda _: TALK)
     assert asked == 4 + 12

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -41,7 +40,7 @@ async def test_gate_opens_only_after_warm_up(stage: Stage) -> None:
 
 
 async def test_every_bucket_is_played(stage: Stage) -> None:
-    stage.warmup = replace(WARMUP, concurrency=(1, 2))
+    stage.warmup = WARMUP.model_copy(update={"concurrency": (1, 2)})
     await warm_stage(stage)
     status = json.loads(await stage.get("/status"))
     assert len(status["first_token_ms"]) == 16  # 2 endpoints, 2 ways, 2 samplings, 2 counts
@@ -155,7 +154,7 @@ async def test_sigterm_closes_the_gate(stage: Stage) -> None:
 
 async def test_no_token_yet(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lifecycle, "NO_TOKEN_SECONDS", 0.3)
-    stage.warmup = replace(WARMUP, stall_seconds=1)
+    stage.warmup = WARMUP.model_copy(update={"stall_seconds": 1})
     await stage.start_engine(fault="no-token")
     stage.launcher.start_boot("b1")
     stage.start_sidecar()
@@ -165,7 +164,7 @@ async def test_no_token_yet(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 async def test_warm_up_that_hangs_is_called_stalled(stage: Stage) -> None:
-    stage.warmup = replace(WARMUP, stall_seconds=1)
+    stage.warmup = WARMUP.model_copy(update={"stall_seconds": 1})
     await stage.start_engine(fault="hang-after=5")
     stage.launcher.start_boot("b1")
     stage.start_sidecar()
@@ -174,7 +173,7 @@ async def test_warm_up_that_hangs_is_called_stalled(stage: Stage) -> None:
 
 
 async def test_on_failure_open_opens_a_stalled_engine_unproven(stage: Stage) -> None:
-    stage.warmup = replace(WARMUP, stall_seconds=1, on_failure="Open")
+    stage.warmup = WARMUP.model_copy(update={"stall_seconds": 1, "on_failure": "Open"})
     await stage.start_engine(fault="hang-after=5")
     stage.launcher.start_boot("b1")
     stage.start_sidecar()
@@ -259,7 +258,7 @@ async def test_hanging_engine_is_found_by_the_canary_and_let_in_again(
 ) -> None:
     monkeypatch.setattr(canary, "TIMEOUT_SECONDS", 0.2)
     monkeypatch.setattr(canary, "RETRY_SECONDS", 0.05)
-    stage.warmup = replace(WARMUP, canary_period_seconds=1)
+    stage.warmup = WARMUP.model_copy(update={"canary_period_seconds": 1})
     await warm_stage(stage)
     await stage.start_engine(fault="no-token")
     failed = await stage.reason("CanaryFailed")
