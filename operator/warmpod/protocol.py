@@ -28,6 +28,8 @@ STOPPING_FILE = "stopping"
 GATE_CLOSED_FILE = "gate-closed"
 # The sidecar asks the launcher to end a boot: the file holds the boot's id and why, as JSON.
 END_BOOT_FILE = "end-boot.json"
+# Answers under the settings of spec.warmup.compare, from the reference boot.
+REFERENCE_FILE = "reference.json"
 
 # The last file of a copy of the weights: the agent writes it, the launcher waits for it.
 RECEIPT_NAME = ".warmpod-receipt.json"

@@ -61,6 +61,11 @@ ENGINE_DIED = Reason(
     "The engine process ended; the next boot starts in place.",
     "The message carries the exit code and the last log line.",
 )
+ENGINE_RESTARTING = Reason(
+    "EngineRestarting",
+    "Warm-up failed and spec.warmup.onFailure is Restart, so the engine is started again in place.",
+    "The message says what failed; after spec.warmup.maxRestarts the pod stays out.",
+)
 ENGINE_GAVE_UP = Reason(
     "EngineGaveUp",
     "Too many engine boots in a row failed before they were warm.",

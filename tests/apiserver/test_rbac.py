@@ -46,6 +46,7 @@ list   pods
 watch  pods
 patch  pods
 patch  pods/status
+list   endpointslices.discovery.k8s.io
 create events
 patch  events
 """

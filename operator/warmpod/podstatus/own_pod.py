@@ -1,5 +1,5 @@
-"""Client for the two things a pod may do with its own token: patch its own conditions
-and look at the WarmModel that it belongs to."""
+"""Client for the few things a pod may do with its own token: patch its own conditions, look at
+the WarmModel that it belongs to, and see which pods serve it."""
 
 import json
 import os
@@ -98,6 +98,22 @@ class OwnPod:
         namespace = self.identity.namespace
         model = f"/apis/{protocol.API_VERSION}/namespaces/{namespace}/{protocol.PLURAL}/{name}"
         return await self._remains(model) and await self._remains(f"/api/v1/namespaces/{namespace}")
+
+    async def serving_pods(self, service: str) -> frozenset[str]:
+        """Names of the pods that are ready endpoints of a Service of the namespace. Raises
+        PodStatusError."""
+        namespace = self.identity.namespace
+        selector = f"labelSelector=kubernetes.io/service-name%3D{service}"
+        path = f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices?{selector}"
+        code, answer = await self._call("GET", path)
+        if code != 200:
+            raise PodStatusError(f"GET {path}: {code} {answer[:300]}")
+        return frozenset(
+            endpoint["targetRef"]["name"]
+            for endpoint_slice in json.loads(answer)["items"]
+            for endpoint in endpoint_slice.get("endpoints") or ()
+            if endpoint.get("conditions", {}).get("ready") and endpoint.get("targetRef")
+        )
 
     async def _remains(self, path: str) -> bool:
         """False also on 401 and 403: the ServiceAccount and the Role that let the pod look go

@@ -37,6 +37,12 @@ def role(model: WarmModel) -> dict[str, Any]:
                 "resourceNames": [model.name],
                 "verbs": ["get"],
             },
+            # The sidecar asks whether another pod serves the model before it closes on a time-out.
+            {
+                "apiGroups": ["discovery.k8s.io"],
+                "resources": ["endpointslices"],
+                "verbs": ["list"],
+            },
             # The agent asks whether it ends for good or for a successor.
             {
                 "apiGroups": [""],

@@ -39,11 +39,15 @@ class Boot:
     number: int
     lock: Path
     started_at: float  # unix seconds
+    # It runs with the settings of spec.warmup.compare, and takes no traffic.
+    reference: bool = False
 
     @classmethod
     def of(cls, event: LauncherEvent, run_dir: Path) -> Self:
         fields = event.fields
-        return cls(event.boot, int(fields["number"]), run_dir / str(fields["lock"]), event.ts)
+        lock = run_dir / str(fields["lock"])
+        reference = fields.get("reference") is True
+        return cls(event.boot, int(fields["number"]), lock, event.ts, reference)
 
 
 class EventFollower:

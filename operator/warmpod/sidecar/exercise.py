@@ -1,53 +1,25 @@
-"""Takes one boot from its first HTTP answer to steady latency, then keeps an eye on it."""
+"""One boot in the sidecar's hands: exercised until it is warm, then watched."""
 
 import asyncio
+import json
 import logging
-import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from statistics import median
 
-from warmpod.sidecar import canary, lifecycle, steady
+from warmpod.protocol import END_BOOT_FILE
+from warmpod.sidecar import lifecycle, reference
+from warmpod.sidecar.asking import Asker, Observer
+from warmpod.sidecar.boots import Boot
 from warmpod.sidecar.canary import Canary
 from warmpod.sidecar.config import SidecarConfig
-from warmpod.sidecar.engine import Engine, EngineError, Reply
-from warmpod.sidecar.learn import Learned, learn
-from warmpod.sidecar.lifecycle import Evidence
-from warmpod.sidecar.memory import WarmMemory
-from warmpod.sidecar.plan import Bucket, Plan, make_plan
-from warmpod.sidecar.prompts import body_for
-from warmpod.sidecar.rounds import PlayedRound, play_round
-from warmpod.sidecar.steady import Round
+from warmpod.sidecar.engine import Engine, EngineError
+from warmpod.sidecar.memory import WarmMemory, write_atomically
+from warmpod.sidecar.peers import Peers
+from warmpod.sidecar.record import Record
+from warmpod.sidecar.sleep import SleepWatch
+from warmpod.sidecar.warming import WarmUp
+from warmpod.sidecar.watch import Watch
 
 log = logging.getLogger(__name__)
-
-HTTP_POLL_SECONDS = 0.2
-FIRST_PAUSE_SECONDS = 1.0
-LAST_PAUSE_SECONDS = 15.0
-
-# Until a compilation in the engine's log has come through the launcher, in seconds.
-LATE_COMPILE_LAG_SECONDS = 0.3
-
-# A warm-up that never settles goes on for days. More than the steady state looks at.
-KEPT_ROUNDS = 12
-
-# A first request may compile for many minutes. Cutting it loses nothing but its answer: the
-# engine goes on compiling, and the next request waits for that.
-REQUEST_SECONDS = 600.0
-
-
-@dataclass
-class Record:
-    """What is known of a boot's warm-up, for /status, the metrics and the time line."""
-
-    version: str = ""
-    plan: Plan = field(default_factory=lambda: Plan(()))
-    rounds: list[Round] = field(default_factory=list)  # the last ones
-    played: int = 0
-    judgement: str = ""
-    late_compiles: int = 0
-    memory: WarmMemory | None = None
-    canary_failures: int = 0
 
 
 class Exercise:
@@ -55,147 +27,83 @@ class Exercise:
 
     def __init__(
         self,
-        boot_id: str,
+        boot: Boot,
         engine: Engine,
         config: SidecarConfig,
+        peers: Peers,
+        observer: Observer,
         tell: Callable[[lifecycle.Event], None],
     ) -> None:
         self.record = Record()
-        self.boot_id = boot_id
+        self.boot = boot
         self._engine = engine
         self._config = config
+        self._peers = peers
         self._tell = tell
-        self._request_seconds = max(REQUEST_SECONDS, 2.0 * config.warmup.stall_seconds)
+        self._asker = Asker(boot.id, engine, config.warmup.stall_seconds, tell, observer)
+        self._warm_up = WarmUp(boot.id, engine, config, self._asker, self.record, tell)
+        self._sleep = SleepWatch(boot.id, engine, tell)
 
     async def run(self, earlier: WarmMemory | None) -> None:
         """`earlier`: a sidecar before this one has proven the boot warm."""
-        if earlier is None or not await self._resume(earlier):
-            await self._wait_for_http()
-            await self._warm_up()
-        await self._watch()
-
-    async def _wait_for_http(self) -> None:
-        while not await self._engine.answers():  # noqa: ASYNC110  another process' state
-            await asyncio.sleep(HTTP_POLL_SECONDS)
-        self._tell(lifecycle.HttpAnswered(self.boot_id, time.monotonic()))
+        if self.boot.reference:
+            await self._ask_reference()
+            return
+        resumed = earlier is not None and await self._resume(earlier)
+        if not resumed:
+            await self._warm_up.wait_for_http()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._sleep.run())
+            if not resumed:
+                await self._warm_up.run()
+            await self._watch()
 
     async def _resume(self, earlier: WarmMemory) -> bool:
-        problem = await Canary(self._engine, earlier.endpoint, earlier.model).check()
-        if problem:
-            log.warning("boot %s was warm, but is warmed up again: %s", self.boot_id, problem)
-            self._tell(lifecycle.NotResumed(self.boot_id))
+        result = await Canary(self._engine, earlier.endpoint, earlier.model).check()
+        if result.problem:
+            log.warning(
+                "boot %s was warm, but is warmed up again: %s", self.boot.id, result.problem
+            )
+            self._tell(lifecycle.NotResumed(self.boot.id))
             return False
         self.record.memory = earlier
-        self._tell(lifecycle.Settled(self.boot_id, earlier.evidence))
+        self._tell(lifecycle.Settled(self.boot.id, earlier.evidence))
         return True
-
-    async def _warm_up(self) -> None:
-        learned = await self._learn()
-        self._tell(lifecycle.Learned(self.boot_id))
-        self.record.version = await self._engine.version()
-        self.record.plan = make_plan(learned.served, self._config.warmup)
-        for note in self.record.plan.notes:
-            log.info("plan: %s", note)
-        pause = FIRST_PAUSE_SECONDS
-        while not await self._play(learned):
-            if self.record.rounds[-1].problems or self._over_budget():
-                await asyncio.sleep(pause)
-                pause = min(pause * 2, LAST_PAUSE_SECONDS)
-
-    async def _learn(self) -> Learned:
-        pause = FIRST_PAUSE_SECONDS
-        while True:
-            try:
-                return await learn(
-                    self._engine, self._config.served_name, self._request_seconds, self._token
-                )
-            except EngineError as error:
-                log.warning("boot %s: %s", self.boot_id, error)
-                problem = lifecycle.RequestsFailed(
-                    self.boot_id, str(error), error.status is not None
-                )
-                self._tell(problem)
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, LAST_PAUSE_SECONDS)
-
-    async def _play(self, learned: Learned) -> bool:
-        """Play a round; whether the boot has settled with it."""
-        compiled_before = self.record.late_compiles
-
-        async def ask(bucket: Bucket) -> Reply:
-            return await self._ask(bucket, learned.served.model)
-
-        played = await play_round(self.record.plan, ask)
-        if self._judge(self._finished(played, compiled_before)).settled:
-            await asyncio.sleep(LATE_COMPILE_LAG_SECONDS)
-        finished = self._finished(played, compiled_before)
-        judgement = self._judge(finished)
-        self.record.played += 1
-        self.record.rounds = [*self.record.rounds, finished][-KEPT_ROUNDS:]
-        self.record.judgement = judgement.why
-        self._report(played, judgement, learned)
-        return judgement.settled
-
-    def _finished(self, played: PlayedRound, compiled_before: int) -> Round:
-        return replace(played.round, late_compiles=self.record.late_compiles - compiled_before)
-
-    def _judge(self, latest: Round) -> steady.Judgement:
-        return steady.judge([*self.record.rounds, latest], self._config.warmup.tolerance_percent)
-
-    def _report(self, played: PlayedRound, judgement: steady.Judgement, learned: Learned) -> None:
-        number = self.record.played
-        log.info("boot %s: round %d: %s", self.boot_id, number, judgement.why)
-        if played.problems:
-            first = played.problems[0]
-            answered = any(problem.answered for problem in played.problems)
-            self._tell(lifecycle.RequestsFailed(self.boot_id, first.text, answered))
-            return
-        self._tell(lifecycle.RoundPlayed(self.boot_id, judgement.why))
-        if judgement.settled:
-            evidence = Evidence(number, learned.first_token, self._steady())
-            endpoint = self.record.plan.buckets[0].endpoint
-            self.record.memory = WarmMemory(self.boot_id, evidence, endpoint, learned.served.model)
-            self._tell(lifecycle.Settled(self.boot_id, evidence))
-
-    def _steady(self) -> float:
-        """Of single streaming requests: what a user of an idle engine sees. Seconds."""
-        buckets = self.record.plan.buckets
-        lowest = min(bucket.concurrency for bucket in buckets)
-        return median(
-            steady.steady_first_token(self.record.rounds, bucket.name)
-            for bucket in buckets
-            if bucket.stream and bucket.concurrency == lowest
-        )
-
-    async def _ask(self, bucket: Bucket, model: str) -> Reply:
-        body = body_for(bucket, model)
-        return await self._engine.generate(
-            bucket.endpoint, body, self._request_seconds, self._token
-        )
-
-    def _token(self) -> None:
-        self._tell(lifecycle.TokenSeen(self.boot_id, time.monotonic()))
-
-    def _over_budget(self) -> bool:
-        return self.record.played >= self._config.warmup.max_rounds
 
     async def _watch(self) -> None:
         memory = self.record.memory
         if memory is None:
-            raise RuntimeError(f"boot {self.boot_id} is watched before it was proven warm")
-        probe = Canary(self._engine, memory.endpoint, memory.model)
-        while True:
-            failed = self.record.canary_failures
-            period = self._config.warmup.canary_period_seconds
-            await asyncio.sleep(min(canary.RETRY_SECONDS, period) if failed else period)
-            self._note_canary(await probe.check())
+            raise RuntimeError(f"boot {self.boot.id} is watched before it was proven warm")
+        watch = Watch(
+            self.boot.id,
+            self._engine,
+            self._config,
+            self._asker,
+            self.record,
+            memory,
+            self._peers,
+            self._sleep,
+            self._tell,
+        )
+        await watch.run()
 
-    def _note_canary(self, problem: str) -> None:
-        if not problem:
-            self.record.canary_failures = 0
-            self._tell(lifecycle.CanaryLives(self.boot_id))
-            return
-        self.record.canary_failures += 1
-        log.warning("boot %s: %s", self.boot_id, problem)
-        if self.record.canary_failures >= canary.FAILURES_TO_CLOSE:
-            self._tell(lifecycle.CanaryDied(self.boot_id, problem))
+    async def _ask_reference(self) -> None:
+        """Whatever comes of it, the engine's own settings have their turn next."""
+        await self._warm_up.wait_for_http()
+        learned = await self._warm_up.learn()
+        compare = self._config.warmup.compare
+        if compare is not None:
+            try:
+                answers = await reference.answers(
+                    self._asker, learned.endpoint, learned.served.model, compare.samples
+                )
+                reference.keep(self._config.run_dir, answers)
+            except (EngineError, ValueError, OSError) as error:
+                log.error("spec.warmup.compare: no reference answers: %s", error)
+        ask_to_end(self._config, self.boot.id, "its answers were recorded")
+
+
+def ask_to_end(config: SidecarConfig, boot_id: str, why: str) -> None:
+    """Have the launcher end a boot and start the next one."""
+    text = json.dumps({"boot": boot_id, "why": why})
+    write_atomically(config.run_dir / END_BOOT_FILE, text)

@@ -10,13 +10,15 @@ CAUSES = {
     "exited": "the engine exited",
     "engine-process-died": "a process of the engine died",
     "stopping": "the engine was stopped",
+    "warmup-failed": "the engine was ended because its warm-up had failed",
+    "reference-done": "its answers were recorded",
 }
 
 
 def lifecycle_event(
-    event: LauncherEvent, run_dir: Path, warm_before: str | None
+    event: LauncherEvent, run_dir: Path, warm_before: str | None, now: float
 ) -> lifecycle.Event | None:
-    """None for events that do not bear on the gate. `warm_before` is the boot that an earlier
+    """None for events that do not bear on the gate. `now` is on the monotonic clock. `warm_before` is the boot that an earlier
     sidecar has proven warm."""
     match event.name:
         case "launcher-started" | "weights-ready":
@@ -28,6 +30,8 @@ def lifecycle_event(
             return lifecycle.FailureSeen(event.boot, failure)
         case "boot-ended":
             return lifecycle.BootEnded(event.boot, _how_ended(event))
+        case "late-compile" | "cache-grew" | "compiler-started" | "compiler-ended":
+            return lifecycle.Progressed(event.boot, now)
         case "gave-up":
             return lifecycle.GaveUp()
         case _:

@@ -12,6 +12,7 @@ from warmpod.podstatus import ConditionReporter, OwnPod, PodStatusError
 from warmpod.protocol import TIMELINE_CONDITION, WARM_CONDITION
 from warmpod.sidecar.config import ConfigError, SidecarConfig, read_config
 from warmpod.sidecar.engine import Engine
+from warmpod.sidecar.peers import Peers
 from warmpod.sidecar.server import Server
 from warmpod.sidecar.supervisor import Supervisor
 
@@ -43,7 +44,7 @@ async def run_until(stop: asyncio.Event, config: SidecarConfig, pod: OwnPod) -> 
     engine = Engine(config.base_url, config.api_key, config.tls_verify)
     warm = ConditionReporter(pod, WARM_CONDITION)
     startup = ConditionReporter(pod, TIMELINE_CONDITION)
-    supervisor = Supervisor(config, engine, warm, startup)
+    supervisor = Supervisor(config, engine, warm, startup, Peers(pod, config.model))
     server = Server(supervisor, config.port)
     await server.start()
     reporting = [asyncio.create_task(warm.run()), asyncio.create_task(startup.run())]

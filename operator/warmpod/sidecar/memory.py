@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from warmpod.protocol import WARM_FILE
+from warmpod.sidecar.fingerprint import Fingerprint
 from warmpod.sidecar.lifecycle import Evidence
-from warmpod.sidecar.plan import Endpoint
+from warmpod.sidecar.planning import Endpoint
 
 log = logging.getLogger(__name__)
 
@@ -19,6 +20,7 @@ class WarmMemory:
     evidence: Evidence
     endpoint: Endpoint
     model: str
+    fingerprint: Fingerprint = ()
 
 
 def remember(run_dir: Path, memory: WarmMemory, at: float) -> None:
@@ -33,6 +35,7 @@ def remember(run_dir: Path, memory: WarmMemory, at: float) -> None:
         "steady": evidence.steady,
         "endpoint": memory.endpoint,
         "model": memory.model,
+        "fingerprint": memory.fingerprint,
     }
     write_atomically(run_dir / WARM_FILE, json.dumps(content))
 
@@ -41,7 +44,13 @@ def recall(run_dir: Path) -> WarmMemory | None:
     try:
         content = json.loads((run_dir / WARM_FILE).read_text())
         evidence = Evidence(content["rounds"], content["first_token"], content["steady"])
-        return WarmMemory(content["boot"], evidence, content["endpoint"], content["model"])
+        return WarmMemory(
+            content["boot"],
+            evidence,
+            content["endpoint"],
+            content["model"],
+            tuple(content["fingerprint"]),
+        )
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -18,12 +18,14 @@ from warmpod.sidecar.boots import (
 )
 from warmpod.sidecar.config import SidecarConfig
 from warmpod.sidecar.engine import Engine
-from warmpod.sidecar.exercise import Exercise, Record
+from warmpod.sidecar.exercise import Exercise, ask_to_end
 from warmpod.sidecar.gate import Gate
 from warmpod.sidecar.launcher_events import lifecycle_event
 from warmpod.sidecar.lifecycle import Policy, Situation, Verdict
 from warmpod.sidecar.memory import WarmMemory, recall, remember, write_atomically
 from warmpod.sidecar.metrics import Metrics
+from warmpod.sidecar.peers import Peers
+from warmpod.sidecar.record import Record
 from warmpod.sidecar.status import status_page
 from warmpod.sidecar.timeline import Timeline
 
@@ -44,15 +46,18 @@ class Supervisor:
         engine: Engine,
         warm: ConditionReporter,
         startup: ConditionReporter,
+        peers: Peers,
     ) -> None:
         self._config = config
         self._engine = engine
         self._warm = warm
         self._startup = startup
+        self._peers = peers
         self._policy = Policy(
             stall_seconds=config.warmup.stall_seconds,
             max_rounds=config.warmup.max_rounds,
-            open_on_failure=config.warmup.on_failure == "Open",
+            on_failure=config.warmup.on_failure,
+            max_restarts=config.warmup.max_restarts,
         )
         self._metrics = Metrics(config.model)
         self._follower = EventFollower(config.run_dir / EVENTS_FILE)
@@ -96,22 +101,30 @@ class Supervisor:
         for event in self._follower.read_new():
             self._take(event)
         stopping = self._stopping_wanted()
-        self._situation = lifecycle.advance(self._situation, lifecycle.StoppingSeen(stopping))
+        self._advance(lifecycle.StoppingSeen(stopping))
         self._follow_current_boot(tasks)
         self._apply()
         self._answer_stop(tasks, stopping)
 
     def _take(self, event: LauncherEvent) -> None:
         self._timeline.note(event)
-        if event.name == "late-compile" and self._exercise_of(event.boot):
-            self._record().late_compiles += 1
+        self._count(event)
         warm_before = self._earlier.boot if self._earlier else None
-        news = lifecycle_event(event, self._config.run_dir, warm_before)
+        news = lifecycle_event(event, self._config.run_dir, warm_before, time.monotonic())
         if news is not None:
-            self._situation = lifecycle.advance(self._situation, news)
+            self._advance(news)
+
+    def _count(self, event: LauncherEvent) -> None:
+        if not self._exercise_of(event.boot):
+            return
+        match event.name:
+            case "late-compile":
+                self._record().late_compiles += 1
+            case "cache-grew":
+                self._record().cache_growth += 1
 
     def _exercise_of(self, boot_id: str) -> bool:
-        return self._exercise is not None and self._exercise.boot_id == boot_id
+        return self._exercise is not None and self._exercise.boot.id == boot_id
 
     def _follow_current_boot(self, tasks: asyncio.TaskGroup) -> None:
         current = self._situation.current
@@ -119,7 +132,9 @@ class Supervisor:
             return
         for task in self._boot_tasks:
             task.cancel()
-        exercise = Exercise(current.boot.id, self._engine, self._config, self._tell)
+        exercise = Exercise(
+            current.boot, self._engine, self._config, self._peers, self._metrics, self._tell
+        )
         earlier = self._earlier if current.resuming else None
         running = tasks.create_task(exercise.run(earlier))
         ending = tasks.create_task(self._await_end(current.boot, running))
@@ -136,12 +151,12 @@ class Supervisor:
                 self._timeline.mark("http", time.time())
             case lifecycle.TokenSeen():
                 self._timeline.mark("first_token", time.time())
-        self._situation = lifecycle.advance(self._situation, event)
+        self._advance(event)
         self._apply()
 
     def _apply(self) -> None:
         now = time.monotonic()
-        self._spend_budget(now)
+        self._act_on_failure(now)
         verdict = lifecycle.verdict(self._situation, now, self._policy)
         if verdict is not None and verdict.open and verdict != self.gate.verdict:
             verdict = self._still_alive(verdict, now)
@@ -151,23 +166,37 @@ class Supervisor:
         if verdict.open:
             self._opened(verdict)
 
-    def _spend_budget(self, now: float) -> None:
+    def _act_on_failure(self, now: float) -> None:
+        """What spec.warmup.onFailure says, once warm-up has failed."""
         current = self._situation.current
-        if current is None or not self._policy.open_on_failure:
-            return
+        failed = lifecycle.failed(self._situation, now, self._policy)
         closed = lifecycle.verdict(self._situation, now, self._policy)
-        if closed is not None and lifecycle.budget_spent(self._situation, now, self._policy):
-            because = f"{closed.reason}: {closed.message}"
-            spent = lifecycle.BudgetSpent(current.boot.id, because)
-            self._situation = lifecycle.advance(self._situation, spent)
+        if current is None or closed is None or not failed:
+            return
+        because = f"{closed.reason}: {closed.message}"
+        match self._policy.on_failure:
+            case "Open" if lifecycle.may_open_unproven(self._situation):
+                self._advance(lifecycle.BudgetSpent(current.boot.id, because))
+            case "Restart" if lifecycle.may_restart(self._situation, self._policy):
+                self._restart(current.boot.id, because)
+
+    def _restart(self, boot_id: str, because: str) -> None:
+        try:
+            ask_to_end(self._config, boot_id, because)
+        except OSError as error:
+            log.error("boot %s cannot be ended: %r", boot_id, error)
+            return
+        self._advance(lifecycle.RestartAsked(boot_id, because))
+
+    def _advance(self, event: lifecycle.Event) -> None:
+        self._situation = lifecycle.advance(self._situation, event)
 
     def _still_alive(self, verdict: Verdict, now: float) -> Verdict | None:
         """The evidence is about a boot; look at its lock in the moment of opening."""
         current = self._situation.current
         if current is None or lock_held(current.boot):
             return verdict
-        released = lifecycle.LockReleased(current.boot.id)
-        self._situation = lifecycle.advance(self._situation, released)
+        self._advance(lifecycle.LockReleased(current.boot.id))
         return lifecycle.verdict(self._situation, now, self._policy)
 
     def _opened(self, verdict: Verdict) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,9 @@ class FakeApi:
     delay_seconds: float = 0.0
     warm_models: dict[str, dict[str, Any]] = field(default_factory=dict)
     namespace: dict[str, Any] = field(default_factory=lambda: {"metadata": {}})
+    # Names of the pods that are ready endpoints, whatever the Service.
+    serving: set[str] = field(default_factory=set)
+    endpoint_reads: int = 0
     on_patch: Callable[[dict[str, Any]], Any] | None = None
     url: str = ""
 
@@ -38,10 +41,10 @@ class FakeApi:
         found = self.of_type(type_)
         return found[-1] if found else {}
 
-    def own_pod(self, service_account: Path) -> OwnPod:
+    def own_pod(self, service_account: Path, name: str = IDENTITY.name) -> OwnPod:
         service_account.mkdir(parents=True, exist_ok=True)
         (service_account / "token").write_text("token-1\n")
-        return OwnPod(IDENTITY, self.url, service_account)
+        return OwnPod(replace(IDENTITY, name=name), self.url, service_account)
 
     async def patch(self, request: web.Request) -> web.Response:
         if self.failing:
@@ -64,6 +67,18 @@ class FakeApi:
             return web.Response(status=404)
         return web.json_response(found, status=found.get("code", 200))
 
+    async def endpoint_slices(self, request: web.Request) -> web.Response:
+        self.endpoint_reads += 1
+        if self.failing:
+            return web.Response(status=500, text="etcd is away")
+        assert request.query["labelSelector"] == "kubernetes.io/service-name=tiny"
+        endpoints = [
+            {"conditions": {"ready": True}, "targetRef": {"kind": "Pod", "name": name}}
+            for name in sorted(self.serving)
+        ]
+        endpoints.append({"conditions": {"ready": False}, "targetRef": {"name": "cold"}})
+        return web.json_response({"items": [{"endpoints": endpoints}, {"endpoints": None}]})
+
     async def own_namespace(self, _: web.Request) -> web.Response:
         return web.json_response(self.namespace, status=self.namespace.get("code", 200))
 
@@ -79,6 +94,10 @@ async def fake_api(ssl_context: Any = None) -> AsyncIterator[FakeApi]:
         api.warm_model,
     )
     app.router.add_get(f"/api/v1/namespaces/{IDENTITY.namespace}", api.own_namespace)
+    app.router.add_get(
+        f"/apis/discovery.k8s.io/v1/namespaces/{IDENTITY.namespace}/endpointslices",
+        api.endpoint_slices,
+    )
     runner = web.AppRunner(app)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=ssl_context)

@@ -131,6 +131,11 @@ def test_a_pod_may_report_and_look_at_its_model_and_no_more() -> None:
             "verbs": ["get"],
         },
         {
+            "apiGroups": ["discovery.k8s.io"],
+            "resources": ["endpointslices"],
+            "verbs": ["list"],
+        },
+        {
             "apiGroups": [""],
             "resources": ["namespaces"],
             "resourceNames": ["models"],

@@ -6,42 +6,52 @@ from hypothesis import strategies as st
 
 from warmpod.sidecar.boots import Boot
 from warmpod.sidecar.lifecycle import (
+    AnswersChecked,
     BootEnded,
     BootStarted,
     BudgetSpent,
     CanaryDied,
     CanaryLives,
+    CanaryTolerated,
     Event,
     Evidence,
     Failure,
     FailureSeen,
     GaveUp,
+    GoldenDiffered,
     HttpAnswered,
     LauncherStarted,
     Learned,
     LockReleased,
     NotResumed,
     Policy,
+    Progressed,
     RequestsFailed,
+    RestartAsked,
     RoundPlayed,
     Settled,
     Situation,
+    Slept,
     StoppingSeen,
     TokenSeen,
     Verdict,
+    Woke,
     advance,
-    budget_spent,
+    failed,
+    may_open_unproven,
+    may_restart,
     verdict,
 )
 
-POLICY = Policy(stall_seconds=60, max_rounds=3, open_on_failure=False)
+POLICY = Policy(stall_seconds=60, max_rounds=3, on_failure="Block", max_restarts=2)
 EVIDENCE = Evidence(4, 0.084, 0.022)
 
 
-def boot(name: str, number: int = 1) -> Boot:
-    return Boot(name, number, Path(f"boot-{name}.lock"), 0.0)
+def boot(name: str, number: int = 1, *, reference: bool = False) -> Boot:
+    return Boot(name, number, Path(f"boot-{name}.lock"), 0.0, reference)
 
 
+REFERENCE = boot("r", reference=True)
 A, B = boot("a"), boot("b", 2)
 STARTED: list[Event] = [LauncherStarted(), BootStarted(A)]
 UP: list[Event] = [*STARTED, HttpAnswered("a", 100.0)]
@@ -74,8 +84,8 @@ def after(events: list[Event]) -> Situation:
         ([*UP, RequestsFailed("a", "500", True), Learned("a")], 102, "WarmingUp", ""),
         ([*TALKING, *[RoundPlayed("a", "x")] * 3], 102, "WarmupFailed", "maxRounds"),
         (WARM, 9999, "Warm", "4 rounds, first token 84 ms, steady 22 ms"),
-        ([*WARM, CanaryDied("a", "time-out")], 102, "CanaryFailed", "time-out"),
-        ([*WARM, CanaryDied("a", "x"), CanaryLives("a")], 102, "Warm", ""),
+        ([*WARM, CanaryDied("a", "time-out", 102)], 102, "CanaryFailed", "time-out"),
+        ([*WARM, CanaryDied("a", "x", 102), CanaryLives("a")], 102, "Warm", ""),
         ([*WARM, StoppingSeen(True)], 102, "Stopping", ""),
         ([*WARM, StoppingSeen(True), StoppingSeen(False)], 102, "Warm", ""),
         ([*WARM, LockReleased("a")], 102, "EngineDied", "boot a (number 1) ended"),
@@ -107,6 +117,40 @@ def after(events: list[Event]) -> Situation:
         ([*TALKING, BudgetSpent("a", "x"), Settled("a", EVIDENCE)], 102, "Warm", ""),
         ([*TALKING, BudgetSpent("a", "x"), LockReleased("a")], 102, "EngineDied", ""),
         ([*STARTED, Settled("other", EVIDENCE)], 1, "EngineStarting", ""),
+        ([*TALKING, Progressed("a", 150.0)], 180, "WarmingUp", ""),
+        ([*TALKING, Progressed("a", 150.0)], 210, "WarmupStalled", ""),
+        ([*TALKING, GoldenDiffered("a", "golden x: no")], 102, "GoldenMismatch", "golden x"),
+        ([*TALKING, GoldenDiffered("a", "x"), Settled("a", EVIDENCE)], 102, "Warm", ""),
+        ([*TALKING, Slept("a")], 999, "Asleep", ""),
+        ([*TALKING, Slept("a"), Woke("a", 990.0)], 999, "WarmingUp", ""),
+        ([*WARM, Slept("a")], 999, "Asleep", "sleeps"),
+        ([*WARM, Slept("a"), CanaryDied("a", "x", 102)], 999, "Asleep", ""),
+        ([*WARM, Slept("a"), Woke("a", 990.0)], 999, "Waking", ""),
+        ([*WARM, Slept("a"), Woke("a", 990.0), AnswersChecked("a", "")], 999, "Warm", ""),
+        (
+            [*WARM, Slept("a"), Woke("a", 1.0), AnswersChecked("a", "was x, is y")],
+            999,
+            "AnswerChanged",
+            "was x, is y",
+        ),
+        ([*WARM, CanaryTolerated("a", "canary: late")], 102, "Warm", "no other pod serves"),
+        ([*WARM, CanaryTolerated("a", "x"), CanaryDied("a", "y", 1.0)], 102, "CanaryFailed", "y"),
+        ([*TALKING, RestartAsked("a", "WarmupStalled: x")], 102, "EngineRestarting", "Stalled"),
+        (
+            [*TALKING, RestartAsked("a", "x"), BootEnded("a", "ended"), BootStarted(B)],
+            102,
+            "EngineRestarting",
+            "1 of 2 restarts",
+        ),
+        ([BootStarted(REFERENCE), HttpAnswered("r", 1.0)], 999, "Comparing", ""),
+        ([BootStarted(REFERENCE), Settled("r", EVIDENCE)], 999, "Comparing", ""),
+        ([BootStarted(REFERENCE), BootEnded("r", "x")], 999, "Comparing", ""),
+        (
+            [BootStarted(REFERENCE), BootEnded("r", "x"), BootStarted(A)],
+            1,
+            "EngineStarting",
+            "boot a (number 1) does not answer yet",
+        ),
     ],
 )
 def test_verdicts(events: list[Event], now: float, reason: str, part: str) -> None:
@@ -127,8 +171,11 @@ def test_resumed_boot_says_nothing_before_its_canary() -> None:
     assert failed == Verdict(False, "WarmingUp", "boot a: round 1")
 
 
+SLEPT: list[Event] = [*WARM, Slept("a"), Woke("a", 102.0)]
+
+
 @pytest.mark.parametrize(
-    ("events", "now", "spent"),
+    ("events", "now", "has_failed"),
     [
         (STARTED, 999, False),
         (UP, 159, False),
@@ -137,10 +184,36 @@ def test_resumed_boot_says_nothing_before_its_canary() -> None:
         (WARM, 999, False),
         ([*UP, LockReleased("a")], 999, False),
         ([*UP, BudgetSpent("a", "x")], 999, False),
+        ([*UP, RestartAsked("a", "x")], 999, False),
+        ([*UP, Slept("a")], 999, False),
+        ([*TALKING, GoldenDiffered("a", "x")], 102, True),
+        ([*SLEPT, AnswersChecked("a", "")], 103, False),
+        ([*SLEPT, AnswersChecked("a", "differs")], 103, True),
+        ([*WARM, CanaryDied("a", "x", 102)], 161, False),
+        ([*WARM, CanaryDied("a", "x", 102), CanaryDied("a", "x", 150)], 162, True),
+        ([*WARM, CanaryDied("a", "x", 102), CanaryLives("a")], 999, False),
+        ([*WARM, CanaryTolerated("a", "x")], 999, False),
+        ([BootStarted(REFERENCE), HttpAnswered("r", 1.0)], 999, False),
     ],
 )
-def test_budget(events: list[Event], now: float, spent: bool) -> None:
-    assert budget_spent(after(events), now, POLICY) is spent
+def test_when_warm_up_has_failed(events: list[Event], now: float, has_failed: bool) -> None:
+    assert failed(after(events), now, POLICY) is has_failed
+
+
+def test_wrong_answers_are_never_let_in_and_slow_ones_may_be() -> None:
+    assert may_open_unproven(after([*TALKING, *[RoundPlayed("a", "x")] * 3]))
+    assert not may_open_unproven(after([*TALKING, GoldenDiffered("a", "x")]))
+    assert not may_open_unproven(after([*SLEPT, AnswersChecked("a", "differs")]))
+
+
+def test_restarts_are_bounded_and_a_warm_boot_starts_the_count_anew() -> None:
+    events: list[Event] = []
+    for name in ("a", "b"):
+        assert may_restart(after(events), POLICY)
+        events += [BootStarted(boot(name)), HttpAnswered(name, 1.0), RestartAsked(name, "x")]
+    assert not may_restart(after(events), POLICY)
+    events += [BootStarted(boot("c")), Settled("c", EVIDENCE)]
+    assert may_restart(after(events), POLICY)
 
 
 BOOTS = {name: boot(name, number) for number, name in enumerate("abc", 1)}
@@ -161,8 +234,15 @@ EVENTS = st.one_of(
     st.builds(RoundPlayed, NAMES, st.just("x")),
     st.builds(Settled, NAMES, st.just(EVIDENCE)),
     st.builds(NotResumed, NAMES),
-    st.builds(CanaryDied, NAMES, st.just("x")),
+    st.builds(CanaryDied, NAMES, st.just("x"), AT),
     st.builds(CanaryLives, NAMES),
+    st.builds(CanaryTolerated, NAMES, st.just("x")),
+    st.builds(Slept, NAMES),
+    st.builds(Woke, NAMES, AT),
+    st.builds(AnswersChecked, NAMES, st.sampled_from(["", "differs"])),
+    st.builds(GoldenDiffered, NAMES, st.just("x")),
+    st.builds(RestartAsked, NAMES, st.just("x")),
+    st.builds(Progressed, NAMES, AT),
 )
 
 
@@ -182,5 +262,12 @@ def test_gate_is_open_only_on_evidence_about_the_living_boot(
     assert Settled(name, EVIDENCE) in since
     assert LockReleased(name) not in since
     assert not any(isinstance(event, BootEnded) and event.boot_id == name for event in since)
+    sleeping = [
+        isinstance(event, Slept)
+        for event in since
+        if isinstance(event, Slept | Woke) and event.boot_id == name
+    ]
+    assert sleeping[-1:] != [True]
+    assert RestartAsked(name, "x") not in since
     stopping = [event.stopping for event in events if isinstance(event, StoppingSeen)]
     assert stopping[-1:] != [True]

@@ -1,0 +1,31 @@
+"""What is known of a boot's warm-up, for /status, the metrics and the time line."""
+
+from dataclasses import dataclass, field
+
+from warmpod.sidecar.comparison import Comparison
+from warmpod.sidecar.memory import WarmMemory
+from warmpod.sidecar.planning import Plan, Served
+from warmpod.sidecar.steady import Round
+
+
+@dataclass
+class Record:
+    version: str = ""
+    served: Served | None = None
+    plan: Plan = field(default_factory=lambda: Plan(()))
+    rounds: list[Round] = field(default_factory=list)
+    played: int = 0
+    judgement: str = ""
+    notes: list[str] = field(default_factory=list)
+    # Counted by the engine's log and the launcher since the boot started.
+    late_compiles: int = 0
+    cache_growth: int = 0
+    memory: WarmMemory | None = None
+    comparison: Comparison | None = None
+    canary_failures: int = 0
+    # What was exercised after the gate had opened: new adapters, new prompts.
+    added: list[str] = field(default_factory=list)
+
+    def note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)

@@ -1,0 +1,72 @@
+"""Plays a plan, round by round, until its latency has settled."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from warmpod.sidecar import steady
+from warmpod.sidecar.engine import Reply
+from warmpod.sidecar.planning import Endpoint, Plan
+from warmpod.sidecar.record import Record
+from warmpod.sidecar.rounds import PlayedRound, play_round
+from warmpod.sidecar.steady import Judgement, Round
+
+log = logging.getLogger(__name__)
+
+Ask = Callable[[Endpoint, Mapping[str, Any]], Awaitable[Reply]]
+
+# Until a compilation in the engine's log, or a new file in its caches, has come through the
+# launcher, in seconds.
+LATE_NEWS_SECONDS = 0.5
+
+# A warm-up that never settles goes on for days. More than the steady state looks at.
+KEPT_ROUNDS = 12
+
+# All buckets are played this often, however long it takes; then a round has to fit.
+WHOLE_ROUNDS = 2
+
+
+class Settling:
+    """`record` is read for what the engine compiled meanwhile."""
+
+    def __init__(
+        self, plan: Plan, ask: Ask, record: Record, tolerance_percent: int, round_seconds: float
+    ) -> None:
+        self.plan = plan
+        self.rounds: list[Round] = []
+        self.played = 0
+        self.notes: tuple[str, ...] = ()
+        self._ask = ask
+        self._record = record
+        self._tolerance_percent = tolerance_percent
+        self._round_seconds = round_seconds
+
+    async def play(self) -> tuple[PlayedRound, Judgement]:
+        compiled, grown = self._record.late_compiles, self._record.cache_growth
+        played = await play_round(self.plan, self._ask)
+        if self._judge(self._finished(played, compiled, grown)).settled:
+            await asyncio.sleep(LATE_NEWS_SECONDS)
+        finished = self._finished(played, compiled, grown)
+        judgement = self._judge(finished)
+        self.played += 1
+        self.rounds = [*self.rounds, finished][-KEPT_ROUNDS:]
+        if self.played == WHOLE_ROUNDS and not played.problems:
+            self._shorten(played)
+        return played, judgement
+
+    def _finished(self, played: PlayedRound, compiled: int, grown: int) -> Round:
+        return replace(
+            played.round,
+            late_compiles=self._record.late_compiles - compiled,
+            cache_growth=self._record.cache_growth - grown,
+        )
+
+    def _judge(self, latest: Round) -> Judgement:
+        return steady.judge([*self.rounds, latest], self._tolerance_percent)
+
+    def _shorten(self, played: PlayedRound) -> None:
+        self.plan, self.notes = steady.within(self.plan, played.seconds, self._round_seconds)
+        for note in self.notes:
+            log.info("plan: %s", note)
