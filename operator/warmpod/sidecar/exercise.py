@@ -3,9 +3,10 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from statistics import median
+from typing import Any
 
 from warmpod.sidecar import canary, lifecycle, steady
 from warmpod.sidecar.canary import Canary
@@ -14,7 +15,7 @@ from warmpod.sidecar.engine import Engine, EngineError, Reply
 from warmpod.sidecar.learn import Learned, learn
 from warmpod.sidecar.lifecycle import Evidence
 from warmpod.sidecar.memory import WarmMemory
-from warmpod.sidecar.plan import Bucket, Plan, make_plan
+from warmpod.sidecar.plan import Bucket, Endpoint, Plan, make_plan
 from warmpod.sidecar.prompts import body_for
 from warmpod.sidecar.rounds import PlayedRound, play_round
 from warmpod.sidecar.steady import Round
@@ -122,10 +123,10 @@ class Exercise:
         """Play a round; whether the boot has settled with it."""
         compiled_before = self.record.late_compiles
 
-        async def ask(bucket: Bucket) -> Reply:
-            return await self._ask(bucket, learned.served.model)
+        def waves_for(bucket: Bucket) -> list[list[dict[str, Any]]]:
+            return [[body_for(bucket, learned.served.model) for _ in range(bucket.concurrency)]]
 
-        played = await play_round(self.record.plan, ask)
+        played = await play_round(self.record.plan, waves_for, self._ask)
         if self._judge(self._finished(played, compiled_before)).settled:
             await asyncio.sleep(LATE_COMPILE_LAG_SECONDS)
         finished = self._finished(played, compiled_before)
@@ -161,17 +162,15 @@ class Exercise:
         """Of single streaming requests: what a user of an idle engine sees. Seconds."""
         buckets = self.record.plan.buckets
         lowest = min(bucket.concurrency for bucket in buckets)
+        figures = steady.bucket_figures(self.record.rounds, self._config.warmup.tolerance_percent)
         return median(
-            steady.steady_first_token(self.record.rounds, bucket.name)
+            figures[bucket.name].steady
             for bucket in buckets
             if bucket.stream and bucket.concurrency == lowest
         )
 
-    async def _ask(self, bucket: Bucket, model: str) -> Reply:
-        body = body_for(bucket, model)
-        return await self._engine.generate(
-            bucket.endpoint, body, self._request_seconds, self._token
-        )
+    async def _ask(self, endpoint: Endpoint, body: Mapping[str, Any]) -> Reply:
+        return await self._engine.generate(endpoint, body, self._request_seconds, self._token)
 
     def _token(self) -> None:
         self._tell(lifecycle.TokenSeen(self.boot_id, time.monotonic()))
