@@ -12,7 +12,7 @@ import yaml
 from pydantic import ValidationError
 
 from warmpod.api.v1alpha1 import Golden
-from warmpod.sidecar.answers import InvalidAnswerError, excerpt
+from warmpod.sidecar.answers import excerpt
 from warmpod.sidecar.engine import PATHS
 from warmpod.sidecar.golden import ENDPOINTS, GoldenAnswer, body_for, check, read_answer
 
@@ -96,7 +96,7 @@ def record(ask: Ask, model: str, item: Golden, logprobs: bool) -> Golden:
     body = body_for(endpoint, model, item.prompt, item.max_tokens, logprobs)
     try:
         first, second = (read_answer(endpoint, ask(PATHS[endpoint], body)) for _ in range(2))
-    except InvalidAnswerError as error:
+    except ValueError as error:
         raise RecordError(f"golden {item.name}: {error}") from error
     golden, other = (_with_answer(item, answer, logprobs) for answer in (first, second))
     if difference := check(golden, second) or check(other, first):

@@ -162,7 +162,7 @@ class Exercise:
         """Of single streaming requests: what a user of an idle engine sees. Seconds."""
         buckets = self.record.plan.buckets
         lowest = min(bucket.concurrency for bucket in buckets)
-        figures = steady.bucket_figures(self.record.rounds, self._config.warmup.tolerance_percent)
+        figures = steady.bucket_figures(self.record.rounds)
         return median(
             figures[bucket.name].steady
             for bucket in buckets

@@ -13,7 +13,7 @@ from itertools import zip_longest
 from typing import Any
 
 from warmpod.api.v1alpha1 import Golden
-from warmpod.sidecar.answers import InvalidAnswerError, excerpt
+from warmpod.sidecar.answers import excerpt
 from warmpod.sidecar.plan import Endpoint
 
 # Characters of a text that a message shows, from where it differs and before.
@@ -44,7 +44,7 @@ def request_for(golden: Golden, model: str) -> tuple[Endpoint, dict[str, Any]]:
 
 
 def body_for(
-    endpoint: Endpoint, model: str, prompt: str, max_tokens: int, logprobs: bool
+    endpoint: Endpoint, model: str, prompt: str, max_tokens: int, logprobs: bool = True
 ) -> dict[str, Any]:
     """A request for the most probable answer, with the tokens and their log probabilities if
     `logprobs`. An engine that was started with --max-logprobs 0 refuses those."""
@@ -59,16 +59,16 @@ def body_for(
 
 
 def read_answer(endpoint: Endpoint, body: Any) -> GoldenAnswer:
-    """Read the JSON of an answer with status 200. Raises InvalidAnswerError when it is none."""
+    """Read the JSON of an answer with status 200. Raises ValueError when it is none."""
     try:
         choice = body["choices"][0]
         text = _message_text(choice["message"]) if endpoint == "chat" else choice["text"]
         tokens, logprobs = _logprobs(endpoint, choice.get("logprobs") or {})
     except (KeyError, IndexError, TypeError, AttributeError, OverflowError) as error:
         shown = excerpt(json.dumps(body, default=repr))
-        raise InvalidAnswerError(f"no {endpoint} answer: {shown}") from error
+        raise ValueError(f"no {endpoint} answer: {shown}") from error
     if not isinstance(text, str):
-        raise InvalidAnswerError(f"the answer's text is no text: {excerpt(repr(text))}")
+        raise ValueError(f"the answer's text is no text: {excerpt(repr(text))}")
     return GoldenAnswer(text, tokens, logprobs)
 
 

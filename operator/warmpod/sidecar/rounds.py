@@ -1,10 +1,9 @@
-"""Plays the plan once, and says how much of it fits into a round."""
+"""Plays the plan once."""
 
 import asyncio
-import itertools
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from warmpod.sidecar.engine import EngineError, EngineTimeoutError, Reply
@@ -132,22 +131,3 @@ def _empty_endpoints(plan: Plan, with_text: set[Endpoint]) -> list[Problem]:
         for endpoint in endpoints
         if endpoint not in with_text
     ]
-
-
-def within(
-    plan: Plan, seconds_by_bucket: Mapping[str, float], round_seconds: float
-) -> tuple[Plan, tuple[str, ...]]:
-    """Cut the end of a plan whose round takes longer than `round_seconds`, and say what was cut.
-
-    The first bucket always stays. A bucket that was not timed counts as nothing."""
-    ends = itertools.accumulate(seconds_by_bucket.get(each.name, 0.0) for each in plan.buckets)
-    kept = max(1, sum(end <= round_seconds for end in ends))
-    cut = [bucket.name for bucket in plan.buckets[kept:]]
-    if not cut:
-        return plan, ()
-    whole = sum(seconds_by_bucket.get(each.name, 0.0) for each in plan.buckets)
-    note = (
-        f"{len(cut)} of {len(plan.buckets)} buckets are measured no further, because a round took "
-        f"{whole:.1f} s and spec.warmup.roundSeconds is {round_seconds:g}: {', '.join(cut)}"
-    )
-    return replace(plan, buckets=plan.buckets[:kept], notes=(*plan.notes, note)), (note,)

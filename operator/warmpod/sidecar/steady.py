@@ -1,7 +1,7 @@
-"""When latency has settled. Pure.
+"""When latency has settled, and what can be measured in a round. Pure.
 
-Judged bucket by bucket on two figures of a user's: the time to first token and, where answers
-were streamed, the time between tokens. Two ways to be steady:
+Latency is judged bucket by bucket on two figures: the time to first token and, where answers were
+streamed, the time between tokens. Two ways to be steady:
 
 * the last three rounds agree: every value lies within the tolerance of its bucket's median;
 * or, where the machine is noisy, nothing gets faster any more: the best of the last three rounds
@@ -16,14 +16,19 @@ one a bucket and figure. Differences below the floor never count: on a fast engi
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import median
+
+from warmpod.sidecar.plan import Plan
 
 WINDOW = 3
 
 # Seconds. A user does not notice it, and two busy cores make it out of nothing.
 FIRST_TOKEN_FLOOR = 0.015
 INTER_TOKEN_FLOOR = 0.005
+
+# A round this near to the steady state was as fast for a user.
+STEADY_PERCENT = 20
 
 # One outlier is allowed for this many values.
 VALUES_PER_OUTLIER = 20
@@ -128,21 +133,38 @@ def judge(rounds: Sequence[Round], tolerance_percent: int) -> Judgement:
     return _judge_latency(_all_series(comparable, tolerance_percent), len(comparable))
 
 
-def bucket_figures(rounds: Sequence[Round], tolerance_percent: int) -> Mapping[str, BucketFigures]:
-    """What the rounds of a boot, oldest first, show of each bucket that answered in any."""
+def bucket_figures(rounds: Sequence[Round]) -> Mapping[str, BucketFigures]:
+    """What the rounds of a boot, from the first on, show of each bucket that answered in any."""
     buckets = dict.fromkeys(bucket for each in rounds for bucket in each.first_token)
-    agree = _agreement(tolerance_percent, FIRST_TOKEN_FLOOR)
     figures = {}
     for bucket in buckets:
         if first_token := _medians([each.first_token for each in rounds], bucket):
             inter_token = _medians([each.inter_token for each in rounds], bucket)
-            figures[bucket] = _figures(first_token, inter_token, agree)
+            figures[bucket] = _figures(first_token, inter_token)
     return figures
 
 
-def _figures(
-    first_token: tuple[float, ...], inter_token: tuple[float, ...], agree: Agreement
-) -> BucketFigures:
+def within(
+    plan: Plan, seconds_by_bucket: Mapping[str, float], round_seconds: float
+) -> tuple[Plan, tuple[str, ...]]:
+    """Cut the end of a plan whose round takes longer than `round_seconds`, and say what was cut.
+
+    The first bucket always stays. A bucket that was not timed counts as nothing."""
+    ends = itertools.accumulate(seconds_by_bucket.get(each.name, 0.0) for each in plan.buckets)
+    kept = max(1, sum(end <= round_seconds for end in ends))
+    cut = [bucket.name for bucket in plan.buckets[kept:]]
+    if not cut:
+        return plan, ()
+    whole = sum(seconds_by_bucket.get(each.name, 0.0) for each in plan.buckets)
+    note = (
+        f"{len(cut)} of {len(plan.buckets)} buckets are measured no further, because a round took "
+        f"{whole:.1f} s and spec.warmup.roundSeconds is {round_seconds:g}: {', '.join(cut)}"
+    )
+    return replace(plan, buckets=plan.buckets[:kept], notes=(*plan.notes, note)), (note,)
+
+
+def _figures(first_token: tuple[float, ...], inter_token: tuple[float, ...]) -> BucketFigures:
+    agree = _agreement(STEADY_PERCENT, FIRST_TOKEN_FLOOR)
     steady = median(first_token[-WINDOW:])
     return BucketFigures(
         first=first_token[0],

@@ -1,4 +1,4 @@
-"""One pass over a plan, and what of the plan fits into a round."""
+"""One pass over a plan."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -10,7 +10,7 @@ from unit.sidecar.harness import WARMUP
 from warmpod.sidecar.answers import Answer
 from warmpod.sidecar.engine import EngineError, EngineTimeoutError, Reply
 from warmpod.sidecar.plan import Bucket, Endpoint, Plan, Served, TokenCost, make_plan
-from warmpod.sidecar.rounds import PlayedRound, play_round, within
+from warmpod.sidecar.rounds import PlayedRound, play_round
 
 PLAN = make_plan(
     Served("tiny", 2048, {"chat": TokenCost(1.0), "completion": TokenCost(1.0)}), WARMUP
@@ -135,24 +135,3 @@ async def test_an_answer_may_be_empty_but_not_all_of_an_endpoint() -> None:
         PLAN, lambda body: SILENCE if body["bucket"].sampling == "greedy" else TALK
     )
     assert played.problems == ()
-
-
-NAMES = [bucket.name for bucket in PLAN.buckets]
-
-
-@pytest.mark.parametrize(
-    ("seconds", "round_seconds", "kept"),
-    [
-        pytest.param([1.0] * 8, 8, 8, id="all fit"),
-        pytest.param([1.0] * 8, 7.5, 7, id="the last does not fit"),
-        pytest.param([1.0, 1.0, 9.0, 1.0], 5, 2, id="nothing after one that does not fit"),
-        pytest.param([9.0], 5, 1, id="the first stays, whatever it takes"),
-        pytest.param([], 5, 8, id="nothing was timed"),
-    ],
-)
-def test_what_fits_into_a_round(seconds: list[float], round_seconds: float, kept: int) -> None:
-    cut, notes = within(PLAN, dict(zip(NAMES, seconds, strict=False)), round_seconds)
-    assert cut.buckets == PLAN.buckets[:kept]
-    assert cut.notes == (*PLAN.notes, *notes)
-    assert bool(notes) is (kept < len(PLAN.buckets))
-    assert all(name in notes[0] for name in NAMES[kept:])

@@ -1,6 +1,8 @@
 import pytest
 
-from warmpod.sidecar.steady import BucketFigures, Round, bucket_figures, judge
+from unit.sidecar.harness import WARMUP
+from warmpod.sidecar.plan import Served, TokenCost, make_plan
+from warmpod.sidecar.steady import BucketFigures, Round, bucket_figures, judge, within
 
 Series = dict[str, list[float]]
 
@@ -162,7 +164,7 @@ def test_rounds_of_a_longer_plan_count_for_the_buckets_that_stayed() -> None:
 def test_figures_of_a_bucket(
     first_token: list[float], first: float, steady: float, rounds: int
 ) -> None:
-    figures = bucket_figures(rounds_of({"a": first_token}), 25)["a"]
+    figures = bucket_figures(rounds_of({"a": first_token}))["a"]
     assert figures.first == pytest.approx(first / 1000)
     assert figures.steady == pytest.approx(steady / 1000)
     assert figures.ratio == pytest.approx(first / steady)
@@ -176,7 +178,31 @@ def test_figures_cover_buckets_that_were_cut_and_rounds_that_failed() -> None:
         *rounds_of({"a": [100], "b": [300]}, {"b": [20]}),
         *rounds_of({"a": [100]}),
     ]
-    assert bucket_figures(rounds, 25) == {
+    assert bucket_figures(rounds) == {
         "a": BucketFigures(0.9, 0.1, 2, None),
         "b": BucketFigures(0.3, 0.3, 1, 0.02),
     }
+
+
+PLAN = make_plan(
+    Served("tiny", 2048, {"chat": TokenCost(1.0), "completion": TokenCost(1.0)}), WARMUP
+)
+NAMES = [bucket.name for bucket in PLAN.buckets]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "round_seconds", "kept"),
+    [
+        pytest.param([1.0] * 8, 8, 8, id="all fit"),
+        pytest.param([1.0] * 8, 7.5, 7, id="the last does not fit"),
+        pytest.param([1.0, 1.0, 9.0, 1.0], 5, 2, id="nothing after one that does not fit"),
+        pytest.param([9.0], 5, 1, id="the first stays, whatever it takes"),
+        pytest.param([], 5, 8, id="nothing was timed"),
+    ],
+)
+def test_what_fits_into_a_round(seconds: list[float], round_seconds: float, kept: int) -> None:
+    cut, notes = within(PLAN, dict(zip(NAMES, seconds, strict=False)), round_seconds)
+    assert cut.buckets == PLAN.buckets[:kept]
+    assert cut.notes == (*PLAN.notes, *notes)
+    assert bool(notes) is (kept < len(PLAN.buckets))
+    assert all(name in notes[0] for name in NAMES[kept:])
