@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,9 @@ Document = dict[str, Any]
 
 # Seconds for one request; a person waits for it.
 REQUEST_SECONDS = 15
+
+# Seconds for an answer of an engine.
+ENGINE_SECONDS = 300
 
 
 class ClusterError(Exception):
@@ -77,6 +80,30 @@ class Cluster:
         )
         return Snapshot(warm_model, pods["items"])
 
+    def ask_engine(
+        self, namespace: str, name: str, path: str, body: Mapping[str, Any] | None
+    ) -> Document:
+        """Ask a serving engine of a WarmModel through its Service: GET, or POST with a body.
+
+        The API server keeps the Authorization header to itself, so no key reaches the engine.
+        Raises ClusterError."""
+        request = self._api.param_serialize(
+            "GET" if body is None else "POST",
+            f"/api/v1/namespaces/{namespace}/services/http:{name}:http/proxy{path}",
+            header_params={"Content-Type": "application/json"},
+            body=body,
+            auth_settings=["BearerToken"],
+        )
+
+        def ask() -> Any:
+            answer = self._api.call_api(*request, _request_timeout=ENGINE_SECONDS)
+            answer.read()
+            if answer.status != 200:
+                raise ApiException.from_response(http_resp=answer, body=None, data=None)
+            return answer
+
+        return self._ask(f"{path} of WarmModel {namespace}/{name}", ask)
+
     def _ask(self, what: str, request: Callable[[], Any]) -> Document:
         try:
             answer: Document = json.loads(request().data)
@@ -92,10 +119,10 @@ class Cluster:
 def explain(what: str, status: int | None, body: object) -> str:
     """One line for an answer of the API server other than success."""
     message = _message(body)
-    if status == 404 and "not found" in message and PLURAL in message:
-        return f"there is no {what}"
-    if status == 404:
+    if status == 404 and "page not found" in message:
         return "this cluster does not know WarmModels; install warmpod first"
+    if status == 404 and "not found" in message:
+        return f"there is no {what}"
     if status in (401, 403):
         return f"you may not read {what}: {message}"
     return f"{what} cannot be read: {status} {message}"
@@ -107,7 +134,11 @@ def _message(body: object) -> str:
         document = json.loads(text)
     except ValueError:
         return text.strip().split("\n")[0]
-    return str(document.get("message", "")) if isinstance(document, dict) else text
+    if not isinstance(document, dict):
+        return text
+    # The API server's own answers have a message, those of an engine an error with one.
+    error = document.get("error", "")
+    return str(document.get("message") or (error["message"] if isinstance(error, dict) else error))
 
 
 def _first_line(error: Exception) -> str:

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
-from warmpod.cli import render, timeline
+from warmpod.cli import golden, render, timeline
 from warmpod.cli.cluster import Cluster, ClusterError, Snapshot
 from warmpod.weights.findings import WeightsError
 from warmpod.weights.pack import pack as pack_directory
 
 app = typer.Typer(
-    help="Look at WarmModels, and pack model directories into images.",
+    help="Look at WarmModels, record golden answers, and pack model directories into images.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
 )
+golden_app = typer.Typer(help="Answers that an engine must give.", no_args_is_help=True)
+app.add_typer(golden_app, name="golden")
 console = Console(highlight=False)
 errors = Console(stderr=True, highlight=False, soft_wrap=True)
 
@@ -54,6 +57,51 @@ def show_timeline(
     """Show where the time of the last start-ups went."""
     snapshot = _snapshot(name, namespace, kubeconfig, context)
     console.print(render.startups(timeline.startups(snapshot.warm_model, snapshot.pods)))
+
+
+@golden_app.command("record")
+def record_golden(
+    engine: Annotated[str, typer.Argument(help="URL of an engine, or name of a WarmModel.")],
+    prompt: Annotated[
+        list[str] | None, typer.Option(help="A prompt; may be given several times.")
+    ] = None,
+    file: Annotated[Path | None, typer.Option(help="File with one prompt a line.")] = None,
+    endpoint: Annotated[
+        golden.EndpointName, typer.Option(help="Where the prompts are sent.")
+    ] = "chat",
+    max_tokens: Annotated[int, typer.Option(min=1, max=256, help="Length of an answer.")] = 16,
+    logprobs: Annotated[bool, typer.Option(help="Record tokens and log probabilities.")] = True,
+    api_key: Annotated[
+        str | None,
+        typer.Option(envvar="WARMPOD_API_KEY", help="Key of the engine, where a URL is given."),
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="Default: the first one served.")] = None,
+    namespace: Namespace = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Print the block for spec.warmup.golden that expects what a running engine answers."""
+    try:
+        items = golden.wanted(
+            [*(prompt or []), *(_lines(file) if file else [])], endpoint, max_tokens
+        )
+        if not items:
+            _fail("nothing to record: give --prompt or --file")
+        if "://" in engine:
+            ask = golden.engine_at(engine, api_key)
+        else:
+            ask = _service(engine, namespace, kubeconfig, context)
+        recorded, refused = golden.record_all(
+            ask, model or golden.served_model(ask), items, logprobs
+        )
+    except (golden.RecordError, OSError) as error:
+        _fail(str(error))
+    if recorded:
+        typer.echo(golden.as_yaml(recorded), nl=False)
+    for reason in refused:
+        errors.print(f"[red]error:[/red] {escape(reason)}")
+    if refused:
+        raise typer.Exit(1)
 
 
 @app.command()
@@ -90,6 +138,27 @@ def _snapshot(
         return cluster.snapshot(namespace or cluster.default_namespace, name)
     except ClusterError as error:
         _fail(str(error))
+
+
+def _service(
+    name: str, namespace: str | None, kubeconfig: Path | None, context: str | None
+) -> golden.Ask:
+    try:
+        cluster = Cluster(kubeconfig, context)
+    except ClusterError as error:
+        _fail(str(error))
+
+    def ask(path: str, body: Mapping[str, Any] | None) -> Any:
+        try:
+            return cluster.ask_engine(namespace or cluster.default_namespace, name, path, body)
+        except ClusterError as error:
+            raise golden.RecordError(str(error)) from error
+
+    return ask
+
+
+def _lines(path: Path) -> list[str]:
+    return [line.strip() for line in path.read_text().splitlines() if line.strip()]
 
 
 def _fail(message: str) -> NoReturn:

@@ -1,6 +1,7 @@
-"""When latency has settled. Pure.
+"""When latency has settled, and what can be measured in a round. Pure.
 
-Two ways to be steady, both judged bucket by bucket on the time to first token:
+Latency is judged bucket by bucket on two figures: the time to first token and, where answers were
+streamed, the time between tokens. Two ways to be steady:
 
 * the last three rounds agree: every value lies within the tolerance of its bucket's median;
 * or, where the machine is noisy, nothing gets faster any more: the best of the last three rounds
@@ -9,43 +10,51 @@ Two ways to be steady, both judged bucket by bucket on the time to first token:
   of some rounds tells the engine's own pace (measured on vLLM with four busy processes on two
   cores: 24 to 28 ms where the rounds themselves jumped between 24 and 329 ms).
 
-A few values may lie outside (a late garbage collection, a neighbour on the same cores), at most
-one a bucket. Differences below the floor never count: on a fast engine they are noise.
+A few values may lie above (a late garbage collection, a neighbour on the same cores), at most
+one a bucket and figure. Differences below the floor never count: on a fast engine they are noise.
 """
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from statistics import median
+
+from warmpod.sidecar.plan import Plan
 
 WINDOW = 3
 
 # Seconds. A user does not notice it, and two busy cores make it out of nothing.
-FLOOR = 0.015
+FIRST_TOKEN_FLOOR = 0.015
+INTER_TOKEN_FLOOR = 0.005
+
+# A round this near to the steady state was as fast for a user.
+STEADY_PERCENT = 20
 
 # One outlier is allowed for this many values.
 VALUES_PER_OUTLIER = 20
 
 Agreement = Callable[[float, float], bool]
+Values = Mapping[str, tuple[float, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
     """What one pass over the plan measured.
 
-    `first_token` holds seconds, per bucket name one value a request. `problems` describes each
-    request that failed, `late_compiles` counts kernels that the engine compiled meanwhile."""
+    `first_token` and `inter_token` hold seconds, per bucket name one value a request; a bucket
+    whose answers show no time between tokens is not in `inter_token`. `problems` describes each
+    request that failed, `late_compiles` counts kernels that the engine compiled meanwhile,
+    `cache_growth` the files that its compile caches gained."""
 
-    first_token: Mapping[str, tuple[float, ...]]
+    first_token: Values
+    inter_token: Values = field(default_factory=dict)
     problems: tuple[str, ...] = ()
     late_compiles: int = 0
+    cache_growth: int = 0
 
     @property
     def sound(self) -> bool:
         return bool(self.first_token) and not self.problems and all(self.first_token.values())
-
-    def value(self, bucket: str) -> float:
-        return median(self.first_token[bucket])
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,90 +63,205 @@ class Judgement:
     why: str
 
 
+@dataclass(frozen=True, slots=True)
+class BucketFigures:
+    """Medians in seconds: of the first round and of the last ones, and the time between tokens
+    of the last ones. `rounds` is the number of the first round that was as fast as the last."""
+
+    first: float
+    steady: float
+    rounds: int
+    inter_token: float | None
+
+    @property
+    def ratio(self) -> float:
+        return self.first / self.steady
+
+
+@dataclass(frozen=True, slots=True)
+class _Series:
+    """One figure of one bucket, a value a round, oldest first. Seconds."""
+
+    bucket: str
+    figure: str
+    values: tuple[float, ...]
+    agree: Agreement
+
+    @property
+    def window(self) -> tuple[float, ...]:
+        return self.values[-WINDOW:]
+
+    @property
+    def outside(self) -> tuple[float, ...]:
+        return tuple(value for value in self.window if not self.agree(value, median(self.window)))
+
+    @property
+    def has_outlier(self) -> bool:
+        """Whether all but one agree. One that is faster than the others is no outlier: nothing
+        makes a warm engine faster, so the others were cold, or the machine is noisy."""
+        return len(self.outside) == 1 and self.outside[0] > median(self.window)
+
+    @property
+    def falling(self) -> bool:
+        """Every round faster than the one before, and altogether by more than the tolerance."""
+        steps_down = all(later < earlier for earlier, later in itertools.pairwise(self.window))
+        return steps_down and not self.agree(self.window[0], self.window[-1])
+
+    @property
+    def faster(self) -> bool:
+        """Whether the window has a value better than all before, by more than the tolerance;
+        with none before, better than its first."""
+        earlier, later = min(self.values[:-WINDOW] or self.values[:1]), min(self.window)
+        return later < earlier and not self.agree(later, earlier)
+
+    def __str__(self) -> str:
+        values = ", ".join(_milliseconds(value) for value in self.window)
+        return (
+            f"{self.bucket} has not settled: {values} ms{self.figure} in the last {WINDOW} rounds"
+        )
+
+
 def judge(rounds: Sequence[Round], tolerance_percent: int) -> Judgement:
     """Judge all rounds of a boot, oldest first."""
     if not rounds:
         return Judgement(False, "no round yet")
-    last = rounds[-1]
-    if last.problems:
-        return Judgement(False, f"a request failed: {last.problems[0]}")
-    if not last.sound:
-        return Judgement(False, "the last round measured nothing")
-    if last.late_compiles:
-        return Judgement(False, f"{last.late_compiles} kernels were compiled in the last round")
+    if reason := _unfit(rounds[-1]):
+        return Judgement(False, reason)
     comparable = _comparable(rounds)
     if len(comparable) < WINDOW:
         return Judgement(False, f"{len(comparable)} of {WINDOW} rounds to compare")
-    return _judge_latency(comparable, _agreement(tolerance_percent))
+    return _judge_latency(_all_series(comparable, tolerance_percent), len(comparable))
 
 
-def steady_first_token(rounds: Sequence[Round], bucket: str) -> float:
-    """Median over the last rounds, in seconds."""
-    return median(_series(_comparable(rounds)[-WINDOW:], bucket))
+def bucket_figures(rounds: Sequence[Round]) -> Mapping[str, BucketFigures]:
+    """What the rounds of a boot, from the first on, show of each bucket that answered in any."""
+    buckets = dict.fromkeys(bucket for each in rounds for bucket in each.first_token)
+    figures = {}
+    for bucket in buckets:
+        if first_token := _medians([each.first_token for each in rounds], bucket):
+            inter_token = _medians([each.inter_token for each in rounds], bucket)
+            figures[bucket] = _figures(first_token, inter_token)
+    return figures
+
+
+def within(
+    plan: Plan, seconds_by_bucket: Mapping[str, float], round_seconds: float
+) -> tuple[Plan, tuple[str, ...]]:
+    """Cut the end of a plan whose round takes longer than `round_seconds`, and say what was cut.
+
+    The first bucket always stays. A bucket that was not timed counts as nothing."""
+    ends = itertools.accumulate(seconds_by_bucket.get(each.name, 0.0) for each in plan.buckets)
+    kept = max(1, sum(end <= round_seconds for end in ends))
+    cut = [bucket.name for bucket in plan.buckets[kept:]]
+    if not cut:
+        return plan, ()
+    whole = sum(seconds_by_bucket.get(each.name, 0.0) for each in plan.buckets)
+    note = (
+        f"{len(cut)} of {len(plan.buckets)} buckets are measured no further, because a round took "
+        f"{whole:.1f} s and spec.warmup.roundSeconds is {round_seconds:g}: {', '.join(cut)}"
+    )
+    return replace(plan, buckets=plan.buckets[:kept], notes=(*plan.notes, note)), (note,)
+
+
+def _figures(first_token: tuple[float, ...], inter_token: tuple[float, ...]) -> BucketFigures:
+    agree = _agreement(STEADY_PERCENT, FIRST_TOKEN_FLOOR)
+    steady = median(first_token[-WINDOW:])
+    return BucketFigures(
+        first=first_token[0],
+        steady=steady,
+        rounds=next(
+            number
+            for number, value in enumerate(first_token, start=1)
+            if value <= steady or agree(value, steady)
+        ),
+        inter_token=median(inter_token[-WINDOW:]) if inter_token else None,
+    )
+
+
+def _unfit(last: Round) -> str:
+    """Why a boot cannot have settled with this round, whatever it measured; empty if it can."""
+    if last.problems:
+        return f"a request failed: {last.problems[0]}"
+    if not last.sound:
+        return "the last round measured nothing"
+    if last.late_compiles:
+        return f"{last.late_compiles} kernels were compiled in the last round"
+    if last.cache_growth:
+        return f"the compile caches grew by {last.cache_growth} files in the last round"
+    return ""
 
 
 def _comparable(rounds: Sequence[Round]) -> list[Round]:
-    """The sound rounds at the end that measured the same buckets."""
+    """The sound rounds at the end that measured the buckets of the last; they may have measured
+    more, before the plan was cut."""
     tail: list[Round] = []
     for earlier in reversed(rounds):
-        if not earlier.sound or earlier.first_token.keys() != rounds[-1].first_token.keys():
+        if not earlier.sound or not rounds[-1].first_token.keys() <= earlier.first_token.keys():
             break
         tail.insert(0, earlier)
     return tail
 
 
-def _agreement(tolerance_percent: int) -> Agreement:
+def _all_series(rounds: Sequence[Round], tolerance_percent: int) -> list[_Series]:
+    """Of the buckets of the last round. An answer of one token shows no time between tokens; that
+    is judged only from where on every round has it."""
+    first_floor = _agreement(tolerance_percent, FIRST_TOKEN_FLOOR)
+    inter_floor = _agreement(tolerance_percent, INTER_TOKEN_FLOOR)
+    series: list[_Series] = []
+    for bucket in sorted(rounds[-1].first_token):
+        first_token = _medians([each.first_token for each in rounds], bucket)
+        series.append(_Series(bucket, "", first_token, first_floor))
+        inter_token = _medians(_latest([each.inter_token for each in rounds], bucket), bucket)
+        if len(inter_token) >= WINDOW:
+            series.append(_Series(bucket, " between tokens", inter_token, inter_floor))
+    return series
+
+
+def _latest(rounds: Sequence[Values], bucket: str) -> Sequence[Values]:
+    """The rounds at the end that all measured the bucket."""
+    missing = [number for number, values in enumerate(rounds, start=1) if not values.get(bucket)]
+    return rounds[missing[-1] :] if missing else rounds
+
+
+def _medians(rounds: Sequence[Values], bucket: str) -> tuple[float, ...]:
+    """One value for each round that measured the bucket."""
+    return tuple(median(values[bucket]) for values in rounds if values.get(bucket))
+
+
+def _agreement(tolerance_percent: int, floor: float) -> Agreement:
     def agree(value: float, middle: float) -> bool:
-        return abs(value - middle) <= max(middle * tolerance_percent / 100, FLOOR)
+        return abs(value - middle) <= max(middle * tolerance_percent / 100, floor)
 
     return agree
 
 
-def _judge_latency(rounds: Sequence[Round], agree: Agreement) -> Judgement:
-    buckets = sorted(rounds[-1].first_token)
-    off = _off_in_window(rounds[-WINDOW:], buckets, agree)
+def _judge_latency(series: Sequence[_Series], rounds: int) -> Judgement:
+    off = _off_in_window(series)
     if off is None:
         return Judgement(True, f"the last {WINDOW} rounds agree")
-    if len(rounds) >= 2 * WINDOW and not _getting_faster(rounds, buckets, agree):
+    if rounds >= 2 * WINDOW and not _getting_faster(series):
         return Judgement(True, f"nothing got faster in the last {WINDOW} rounds")
-    return Judgement(False, _describe(off, rounds[-WINDOW:]))
+    return Judgement(False, str(off))
 
 
-def _off_in_window(window: Sequence[Round], buckets: Sequence[str], agree: Agreement) -> str | None:
-    """The bucket that keeps the window from being steady; None when it is steady."""
-    allowed = len(buckets) * len(window) // VALUES_PER_OUTLIER
-    outliers: list[str] = []
-    for bucket in buckets:
-        series = _series(window, bucket)
-        outside = sum(not agree(value, median(series)) for value in series)
-        if outside > 1 or _falling(series, agree):
-            return bucket
-        if outside:
-            outliers.append(bucket)
-    if len(outliers) > allowed:
-        return max(outliers, key=lambda bucket: max(_series(window, bucket)))
+def _off_in_window(series: Sequence[_Series]) -> _Series | None:
+    """What keeps the window from being steady; None when it is steady."""
+    outliers: list[_Series] = []
+    for each in series:
+        if each.falling or (each.outside and not each.has_outlier):
+            return each
+        if each.has_outlier:
+            outliers.append(each)
+    if len(outliers) > len(series) * WINDOW // VALUES_PER_OUTLIER:
+        return max(outliers, key=lambda each: max(each.window))
     return None
 
 
-def _getting_faster(rounds: Sequence[Round], buckets: Sequence[str], agree: Agreement) -> bool:
-    def faster(bucket: str) -> bool:
-        earlier = min(_series(rounds[:-WINDOW], bucket))
-        later = min(_series(rounds[-WINDOW:], bucket))
-        return later < earlier and not agree(later, earlier)
-
-    return sum(map(faster, buckets)) > len(buckets) // VALUES_PER_OUTLIER
+def _getting_faster(series: Sequence[_Series]) -> bool:
+    """One that falls with every round is no stroke of luck, so it is never allowed for."""
+    faster = [each for each in series if each.faster]
+    return len(faster) > len(series) // VALUES_PER_OUTLIER or any(each.falling for each in faster)
 
 
-def _falling(series: Sequence[float], agree: Agreement) -> bool:
-    """Every round faster than the one before, and altogether by more than the tolerance."""
-    steps_down = all(later < earlier for earlier, later in itertools.pairwise(series))
-    return steps_down and not agree(series[0], series[-1])
-
-
-def _series(rounds: Sequence[Round], bucket: str) -> list[float]:
-    return [each.value(bucket) for each in rounds]
-
-
-def _describe(bucket: str, window: Sequence[Round]) -> str:
-    values = ", ".join(f"{value * 1000:.0f}" for value in _series(window, bucket))
-    return f"{bucket} has not settled: {values} ms in the last {len(window)} rounds"
+def _milliseconds(seconds: float) -> str:
+    return f"{seconds * 1000:.0f}"

@@ -1,23 +1,23 @@
-import random
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from warmpod.sidecar.steady import FLOOR, Round, judge, steady_first_token
+from unit.sidecar.harness import WARMUP
+from warmpod.sidecar.plan import Served, TokenCost, make_plan
+from warmpod.sidecar.steady import BucketFigures, Round, bucket_figures, judge, within
 
-MILLISECONDS = st.floats(0.1, 5000)
+Series = dict[str, list[float]]
 
 
-def rounds_of(series: dict[str, list[float]]) -> list[Round]:
+def rounds_of(series: Series, between_tokens: Series | None = None) -> list[Round]:
     """One round an index; milliseconds."""
+
+    def at(index: int, values: Series) -> dict[str, tuple[float, ...]]:
+        return {name: (value[index] / 1000,) for name, value in values.items()}
+
     count = len(next(iter(series.values())))
-    return [
-        Round({name: (values[i] / 1000,) for name, values in series.items()}) for i in range(count)
-    ]
+    return [Round(at(i, series), at(i, between_tokens or {})) for i in range(count)]
 
 
-def many(count: int, values: list[float]) -> dict[str, list[float]]:
+def many(count: int, values: list[float]) -> Series:
     return {f"steady{i}": values for i in range(count)}
 
 
@@ -46,6 +46,14 @@ def many(count: int, values: list[float]) -> dict[str, list[float]]:
             many(5, [100] * 3) | {"b": [100, 500, 100]}, False, id="one outlier in a small plan"
         ),
         pytest.param(
+            many(20, [100] * 3) | {"b": [800, 900, 100]}, False, id="fast in the last round only"
+        ),
+        pytest.param(
+            many(40, [100] * 9) | {"b": [900, 800, 700, 600, 500, 400, 300, 200, 150]},
+            False,
+            id="one of many that falls all the way",
+        ),
+        pytest.param(
             {"a": [100, 150, 100, 150, 100, 100]}, True, id="noisy, but not getting faster"
         ),
         pytest.param(
@@ -60,9 +68,36 @@ def many(count: int, values: list[float]) -> dict[str, list[float]]:
         pytest.param({"a": [1000, 800, 640, 512, 410, 328]}, False, id="falling all the way"),
     ],
 )
-def test_settling(series: dict[str, list[float]], settled: bool) -> None:
+def test_settling(series: Series, settled: bool) -> None:
     judgement = judge(rounds_of(series), tolerance_percent=25)
     assert judgement.settled is settled, judgement.why
+
+
+@pytest.mark.parametrize(
+    ("between_tokens", "settled"),
+    [
+        pytest.param([20, 20, 20], True, id="three equal rounds"),
+        pytest.param([90, 20, 20], False, id="slow decoding in the first round"),
+        pytest.param([90, 20, 20, 20], True, id="slow decoding left behind"),
+        pytest.param([40, 31, 24], False, id="still falling"),
+        pytest.param([1, 5.9, 2], True, id="differences below the floor"),
+        pytest.param([12, 6, 5.9], False, id="differences above the floor"),
+        pytest.param([20, 40, 20, 45, 20, 60], True, id="noisy, but not getting faster"),
+        pytest.param([90, 80, 90, 60, 40, 60], False, id="noisy, and getting faster"),
+    ],
+)
+def test_settling_of_the_time_between_tokens(between_tokens: list[float], settled: bool) -> None:
+    rounds = rounds_of({"a": [100.0] * len(between_tokens)}, {"a": between_tokens})
+    judgement = judge(rounds, tolerance_percent=25)
+    assert judgement.settled is settled, judgement.why
+
+
+def test_an_answer_of_one_token_says_nothing_about_the_time_between_tokens() -> None:
+    slow = rounds_of({"a": [100] * 2}, {"a": [90, 20]})
+    short = rounds_of({"a": [100]})
+    assert judge([*slow, *short], 25).settled
+    assert judge([*short, *slow], 25).settled
+    assert not judge([*short, *slow, *slow[1:]], 25).settled
 
 
 STEADY = rounds_of({"a": [100, 100, 100]})
@@ -71,10 +106,19 @@ STEADY = rounds_of({"a": [100, 100, 100]})
 @pytest.mark.parametrize(
     ("last", "why"),
     [
-        pytest.param(Round({"a": (0.1,)}, ("500",)), "failed: 500", id="a failed request"),
+        pytest.param(Round({"a": (0.1,)}, problems=("500",)), "failed: 500", id="a failed request"),
         pytest.param(Round({}), "measured nothing", id="an empty round"),
         pytest.param(Round({"a": ()}), "measured nothing", id="an empty bucket"),
-        pytest.param(Round({"a": (0.1,)}, (), 1), "compiled", id="a late compilation"),
+        pytest.param(
+            Round({"a": (0.1,)}, late_compiles=2),
+            "2 kernels were compiled",
+            id="a late compilation",
+        ),
+        pytest.param(
+            Round({"a": (0.1,)}, cache_growth=7),
+            "grew by 7 files",
+            id="a compile cache that grows",
+        ),
         pytest.param(Round({"a": (0.1,), "b": (0.1,)}), "1 of 3", id="another plan"),
     ],
 )
@@ -85,7 +129,7 @@ def test_unsound_last_round_never_settles(last: Round, why: str) -> None:
 
 
 def test_failed_round_starts_the_comparison_anew() -> None:
-    broken = Round({"a": (0.1,)}, ("500",))
+    broken = Round({"a": (0.1,)}, problems=("500",))
     assert not judge([*STEADY, broken, *STEADY[:2]], 25).settled
     assert judge([*STEADY, broken, *STEADY], 25).settled
 
@@ -95,62 +139,70 @@ def test_message_names_the_slowest_bucket_and_its_values() -> None:
     assert judgement.why == "slow has not settled: 900, 100, 100 ms in the last 3 rounds"
 
 
-def test_steady_value_is_the_median_of_the_last_rounds() -> None:
-    rounds = rounds_of({"a": [900, 100, 120, 110]})
-    assert steady_first_token(rounds, "a") == pytest.approx(0.110)
+def test_message_names_the_time_between_tokens() -> None:
+    judgement = judge(rounds_of({"a": [100] * 3}, {"a": [90, 20, 20]}), 25)
+    assert judgement.why == ("a has not settled: 90, 20, 20 ms between tokens in the last 3 rounds")
 
 
-@st.composite
-def histories(draw: st.DrawFn) -> list[Round]:
-    names = draw(st.lists(st.sampled_from("abcdefgh"), min_size=1, unique=True))
-    count = draw(st.integers(0, 9))
-    rounds = []
-    for _ in range(count):
-        values = {
-            name: tuple(
-                value / 1000 for value in draw(st.lists(MILLISECONDS, min_size=0, max_size=4))
-            )
-            for name in names
-        }
-        problems = ("500",) if draw(st.integers(0, 5)) == 0 else ()
-        rounds.append(Round(values, problems, draw(st.sampled_from([0, 0, 0, 1]))))
-    return rounds
+def test_rounds_of_a_longer_plan_count_for_the_buckets_that_stayed() -> None:
+    whole = rounds_of({"a": [900, 100], "b": [900, 800]})
+    cut = rounds_of({"a": [100, 100]})
+    assert not judge([*whole, *cut[:1]], 25).settled
+    assert judge([*whole, *cut], 25).settled
 
 
-@given(histories(), st.integers(5, 200))
-def test_never_settles_on_empty_failing_or_compiling_rounds(
-    rounds: list[Round], tolerance: int
-) -> None:
-    if judge(rounds, tolerance).settled:
-        tail = rounds[-3:]
-        assert len(tail) == 3
-        assert all(each.sound for each in tail)
-        assert tail[-1].late_compiles == 0
-
-
-@given(histories(), st.integers(5, 200), st.randoms())
-def test_order_of_buckets_and_requests_does_not_matter(
-    rounds: list[Round], tolerance: int, shuffler: random.Random
-) -> None:
-    def shuffled(each: Round) -> Round:
-        items = [
-            (name, tuple(shuffler.sample(values, len(values))))
-            for name, values in each.first_token.items()
-        ]
-        shuffler.shuffle(items)
-        return Round(dict(items), each.problems, each.late_compiles)
-
-    assert judge(rounds, tolerance) == judge([shuffled(each) for each in rounds], tolerance)
-
-
-@given(
-    st.lists(st.floats(1, 2000), min_size=1, max_size=30),
-    st.integers(5, 200),
-    st.lists(st.floats(-1, 1), min_size=3, max_size=3),
+@pytest.mark.parametrize(
+    ("first_token", "first", "steady", "rounds"),
+    [
+        pytest.param([100], 100, 100, 1, id="one round"),
+        pytest.param([110, 100, 90], 110, 100, 1, id="warm from the beginning"),
+        pytest.param([900, 100, 120, 110], 900, 110, 2, id="one cold round"),
+        pytest.param([900, 800, 100, 100, 100], 900, 100, 3, id="two cold rounds"),
+        pytest.param([900, 100, 500, 100], 900, 100, 2, id="an outlier later on"),
+    ],
 )
-def test_noise_below_the_floor_never_keeps_the_gate_closed(
-    bases: list[float], tolerance: int, noise: list[float]
+def test_figures_of_a_bucket(
+    first_token: list[float], first: float, steady: float, rounds: int
 ) -> None:
-    half = FLOOR * 1000 / 2 * 0.99
-    series = {f"b{i}": [base + half + n * half for n in noise] for i, base in enumerate(bases)}
-    assert judge(rounds_of(series), tolerance).settled
+    figures = bucket_figures(rounds_of({"a": first_token}))["a"]
+    assert figures.first == pytest.approx(first / 1000)
+    assert figures.steady == pytest.approx(steady / 1000)
+    assert figures.ratio == pytest.approx(first / steady)
+    assert figures.rounds == rounds
+    assert figures.inter_token is None
+
+
+def test_figures_cover_buckets_that_were_cut_and_rounds_that_failed() -> None:
+    rounds = [
+        Round({"a": (0.9,)}, problems=("b: 500",)),
+        *rounds_of({"a": [100], "b": [300]}, {"b": [20]}),
+        *rounds_of({"a": [100]}),
+    ]
+    assert bucket_figures(rounds) == {
+        "a": BucketFigures(0.9, 0.1, 2, None),
+        "b": BucketFigures(0.3, 0.3, 1, 0.02),
+    }
+
+
+PLAN = make_plan(
+    Served("tiny", 2048, {"chat": TokenCost(1.0), "completion": TokenCost(1.0)}), WARMUP
+)
+NAMES = [bucket.name for bucket in PLAN.buckets]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "round_seconds", "kept"),
+    [
+        pytest.param([1.0] * 8, 8, 8, id="all fit"),
+        pytest.param([1.0] * 8, 7.5, 7, id="the last does not fit"),
+        pytest.param([1.0, 1.0, 9.0, 1.0], 5, 2, id="nothing after one that does not fit"),
+        pytest.param([9.0], 5, 1, id="the first stays, whatever it takes"),
+        pytest.param([], 5, 8, id="nothing was timed"),
+    ],
+)
+def test_what_fits_into_a_round(seconds: list[float], round_seconds: float, kept: int) -> None:
+    cut, notes = within(PLAN, dict(zip(NAMES, seconds, strict=False)), round_seconds)
+    assert cut.buckets == PLAN.buckets[:kept]
+    assert cut.notes == (*PLAN.notes, *notes)
+    assert bool(notes) is (kept < len(PLAN.buckets))
+    assert all(name in notes[0] for name in NAMES[kept:])
