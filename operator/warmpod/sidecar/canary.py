@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 
 from warmpod.sidecar.engine import Engine, EngineError, EngineTimeoutError
-from warmpod.sidecar.plan import Endpoint
-from warmpod.sidecar.prompts import plain_body
+from warmpod.sidecar.planning import Endpoint, plain_body
 
 TIMEOUT_SECONDS = 10.0
 RETRY_SECONDS = 1.0

@@ -3,10 +3,13 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from statistics import median
+from typing import Any
 
+from warmpod.protocol import PROMPTS_MOUNT
 from warmpod.sidecar import canary, lifecycle, steady
 from warmpod.sidecar.canary import Canary
 from warmpod.sidecar.config import SidecarConfig
@@ -14,8 +17,7 @@ from warmpod.sidecar.engine import Engine, EngineError, Reply
 from warmpod.sidecar.learn import Learned, learn
 from warmpod.sidecar.lifecycle import Evidence
 from warmpod.sidecar.memory import WarmMemory
-from warmpod.sidecar.plan import Bucket, Plan, make_plan
-from warmpod.sidecar.prompts import body_for
+from warmpod.sidecar.planning import Endpoint, Plan, inline_prompts, make_plan, read_prompts
 from warmpod.sidecar.rounds import PlayedRound, play_round
 from warmpod.sidecar.steady import Round
 
@@ -93,7 +95,7 @@ class Exercise:
         learned = await self._learn()
         self._tell(lifecycle.Learned(self.boot_id))
         self.record.version = await self._engine.version()
-        self.record.plan = make_plan(learned.served, self._config.warmup)
+        self.record.plan = self._plan(learned)
         for note in self.record.plan.notes:
             log.info("plan: %s", note)
         pause = FIRST_PAUSE_SECONDS
@@ -102,12 +104,23 @@ class Exercise:
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, LAST_PAUSE_SECONDS)
 
+    def _plan(self, learned: Learned) -> Plan:
+        warmup = self._config.warmup
+        prompts, notes = read_prompts(Path(PROMPTS_MOUNT), warmup.prompts_from)
+        plan = make_plan(learned.served, warmup, [*inline_prompts(warmup.prompts), *prompts])
+        return replace(plan, notes=plan.notes + notes)
+
     async def _learn(self) -> Learned:
         pause = FIRST_PAUSE_SECONDS
         while True:
             try:
                 return await learn(
-                    self._engine, self._config.served_name, self._request_seconds, self._token
+                    self._engine,
+                    self._config.served_name,
+                    self._request_seconds,
+                    self._token,
+                    self._config.engine,
+                    self._config.warmup,
                 )
             except EngineError as error:
                 log.warning("boot %s: %s", self.boot_id, error)
@@ -122,10 +135,7 @@ class Exercise:
         """Play a round; whether the boot has settled with it."""
         compiled_before = self.record.late_compiles
 
-        async def ask(bucket: Bucket) -> Reply:
-            return await self._ask(bucket, learned.served.model)
-
-        played = await play_round(self.record.plan, ask)
+        played = await play_round(self.record.plan, self._ask)
         if self._judge(self._finished(played, compiled_before)).settled:
             await asyncio.sleep(LATE_COMPILE_LAG_SECONDS)
         finished = self._finished(played, compiled_before)
@@ -164,14 +174,11 @@ class Exercise:
         return median(
             steady.steady_first_token(self.record.rounds, bucket.name)
             for bucket in buckets
-            if bucket.stream and bucket.concurrency == lowest
+            if bucket.stream == buckets[0].stream and bucket.concurrency == lowest
         )
 
-    async def _ask(self, bucket: Bucket, model: str) -> Reply:
-        body = body_for(bucket, model)
-        return await self._engine.generate(
-            bucket.endpoint, body, self._request_seconds, self._token
-        )
+    async def _ask(self, endpoint: Endpoint, body: Mapping[str, Any]) -> Reply:
+        return await self._engine.generate(endpoint, body, self._request_seconds, self._token)
 
     def _token(self) -> None:
         self._tell(lifecycle.TokenSeen(self.boot_id, time.monotonic()))

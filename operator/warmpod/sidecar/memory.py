@@ -8,7 +8,7 @@ from pathlib import Path
 
 from warmpod.protocol import WARM_FILE
 from warmpod.sidecar.lifecycle import Evidence
-from warmpod.sidecar.plan import Endpoint
+from warmpod.sidecar.planning import Endpoint
 
 log = logging.getLogger(__name__)
 

@@ -1,14 +1,15 @@
 """Plays the plan once."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from warmpod.sidecar.engine import EngineError, EngineTimeoutError, Reply
-from warmpod.sidecar.plan import Bucket, Plan
+from warmpod.sidecar.planning import Bucket, Endpoint, Plan, waves_for
 from warmpod.sidecar.steady import Round
 
-Ask = Callable[[Bucket], Awaitable[Reply]]
+Ask = Callable[[Endpoint, Mapping[str, Any]], Awaitable[Reply]]
 
 # An engine that refuses everything is not asked for everything.
 FAILED_BUCKETS_AT_THE_START = 3
@@ -32,11 +33,13 @@ async def play_round(plan: Plan, ask: Ask) -> PlayedRound:
     with_text: set[str] = set()
     failed_buckets = 0
     for bucket in plan.buckets:
-        results = await asyncio.gather(
-            *(ask(bucket) for _ in range(bucket.concurrency)), return_exceptions=True
-        )
-        replies = [result for result in results if isinstance(result, Reply)]
-        errors = [result for result in results if isinstance(result, BaseException)]
+        errors: list[BaseException] = []
+        for wave in waves_for(bucket):
+            results = await asyncio.gather(
+                *(ask(bucket.endpoint, body) for body in wave), return_exceptions=True
+            )
+            replies = [result for result in results if isinstance(result, Reply)]
+            errors += [result for result in results if isinstance(result, BaseException)]
         if replies:
             first_token[bucket.name] = tuple(reply.first_token for reply in replies)
         if any(reply.answer.has_text for reply in replies):
