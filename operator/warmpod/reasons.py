@@ -244,6 +244,11 @@ INVALID_SPEC = Reason(
     "The spec cannot be read.",
     "Correct the field that the message names.",
 )
+WARMUP_TOO_LARGE = Reason(
+    "WarmupTooLarge",
+    "spec.warmup does not fit into the environment of a container.",
+    "Move prompts to a ConfigMap and name it in spec.warmup.promptsFrom.",
+)
 NAME_CONFLICT = Reason(
     "NameConflict",
     "An object with the name of one of our children exists and belongs to somebody else.",

@@ -13,7 +13,7 @@ import yaml
 from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
 
-from warmpod.protocol import GROUP, PLURAL, VERSION
+from warmpod.protocol import GROUP, PLURAL, VERSION, WARMUP_PORT
 from warmpod.resources.names import MODEL_LABEL
 
 Document = dict[str, Any]
@@ -104,11 +104,26 @@ class Cluster:
 
         return self._ask(f"{path} of WarmModel {namespace}/{name}", ask)
 
+    def sidecar_page(self, namespace: str, pod: str, page: str) -> Document:
+        """A page of a pod's sidecar, through the API server. Raises ClusterError."""
+        return self._ask(
+            f"page /{page} of pod {namespace}/{pod}",
+            lambda: client.CoreV1Api(self._api).connect_get_namespaced_pod_proxy_with_path(
+                f"{pod}:{WARMUP_PORT}",
+                namespace,
+                page,
+                _preload_content=False,
+                _request_timeout=REQUEST_SECONDS,
+            ),
+        )
+
     def _ask(self, what: str, request: Callable[[], Any]) -> Document:
         try:
             answer: Document = json.loads(request().data)
         except ApiException as error:
             raise ClusterError(explain(what, error.status, error.body)) from error
+        except ValueError as error:
+            raise ClusterError(f"{what} is not JSON: is warmpod of the same version?") from error
         except (urllib3.exceptions.HTTPError, OSError) as error:
             raise ClusterError(
                 f"no answer from the cluster at {self._server}: {_first_line(error)}"
@@ -119,6 +134,8 @@ class Cluster:
 def explain(what: str, status: int | None, body: object) -> str:
     """One line for an answer of the API server other than success."""
     message = _message(body)
+    if status == 404 and what.startswith("page "):
+        return f"{what} does not exist: the pod's sidecar is of another version"
     if status == 404 and "page not found" in message:
         return "this cluster does not know WarmModels; install warmpod first"
     if status == 404 and "not found" in message:

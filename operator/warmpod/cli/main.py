@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, Literal, NoReturn
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
-from warmpod.cli import golden, render, timeline
-from warmpod.cli.cluster import Cluster, ClusterError, Snapshot
+from warmpod.cli import golden, plans, render, timeline
+from warmpod.cli.cluster import Cluster, ClusterError, Document, Snapshot
 from warmpod.weights.findings import WeightsError
 from warmpod.weights.pack import pack as pack_directory
 
@@ -105,6 +106,33 @@ def record_golden(
 
 
 @app.command()
+def plan(
+    name: Annotated[str | None, typer.Argument(help="Name of a running WarmModel.")] = None,
+    file: Annotated[
+        Path | None, typer.Option("--file", "-f", help="A WarmModel that need not exist yet.")
+    ] = None,
+    output: Annotated[Literal["table", "json"], typer.Option("--output", "-o")] = "table",
+    namespace: Namespace = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Show which requests warm an engine up: of a file, or of a running pod."""
+    if (name is None) == (file is None):
+        _fail("give either the name of a running WarmModel or -f FILE")
+    try:
+        if file is not None:
+            document = plans.of_file(file)
+        else:
+            document = _running_plan(str(name), namespace, Cluster(kubeconfig, context))
+    except (ClusterError, plans.PlanError) as error:
+        _fail(str(error))
+    if output == "json":
+        typer.echo(json.dumps(document, indent=2))
+    else:
+        console.print(plans.table(document))
+
+
+@app.command()
 def pack(
     directory: Annotated[Path, typer.Argument(help="A model as Hugging Face lays it out.")],
     output: Annotated[Path, typer.Argument(help="New directory for the OCI layout.")],
@@ -128,6 +156,12 @@ def pack(
         f"  skopeo copy --all oci:{escape(str(output))} docker://REGISTRY/REPOSITORY:TAG",
         soft_wrap=True,
     )
+
+
+def _running_plan(name: str, namespace: str | None, cluster: Cluster) -> Document:
+    where = namespace or cluster.default_namespace
+    pod = plans.pod_to_ask(cluster.snapshot(where, name).pods, name)
+    return cluster.sidecar_page(where, pod, "plan")
 
 
 def _snapshot(

@@ -15,7 +15,7 @@ from warmpod.controller.registry import NotFound
 from warmpod.controller.views import PodView
 from warmpod.engine import facts_of
 from warmpod.protocol import RESIDENT_CONDITION, WARM_CONDITION
-from warmpod.resources import deployment
+from warmpod.resources import deployment, warmup_container
 from warmpod.resources.names import (
     AGENT_CONTAINER,
     REVISION_LABEL,
@@ -187,10 +187,13 @@ def _creation(observed: Observed) -> Iterator[Problem]:
 
 
 def _refused(observed: Observed, model: WarmModel) -> Iterator[Problem]:
-    """Only while nothing of it exists: what runs already is judged by the API server alone."""
+    """Pod security only while nothing exists: what runs is judged by the API server alone."""
     message = None if observed.daemon_set else refusal(model, observed.pod_security)
     if message is not None:
         yield Problem(reasons.POD_SECURITY_VIOLATION, message, Area.SPEC)
+    too_large = warmup_container.refusal(model)
+    if too_large is not None:
+        yield Problem(reasons.WARMUP_TOO_LARGE, too_large, Area.SPEC)
 
 
 def _unknown_arguments(model: WarmModel) -> Iterator[Problem]:

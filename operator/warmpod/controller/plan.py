@@ -113,11 +113,10 @@ def _base(model: WarmModel) -> Iterator[Object]:
 
 
 def _blocked(observed: Observed, facts: Facts) -> bool:
-    """No template is fixed for a namespace that would refuse the pods, nor before a revision that
-    cannot be read is out of the way: it may have the same name."""
-    return bool(observed.unreadable) or any(
-        p.reason == reasons.POD_SECURITY_VIOLATION for p in facts.problems
-    )
+    """No template is fixed for a namespace that would refuse the pods, nor of which no container
+    could be started, nor before a revision that cannot be read is out of the way: it may have the
+    same name."""
+    return bool(observed.unreadable) or any(p.reason in _UNFIT for p in facts.problems)
 
 
 def _render(observed: Observed, model: WarmModel) -> Revision | None:
@@ -230,6 +229,7 @@ def _look_again(observed: Observed, facts: Facts) -> float | None:
     return min(times, default=None)
 
 
+_UNFIT = frozenset({reasons.POD_SECURITY_VIOLATION, reasons.WARMUP_TOO_LARGE})
 _UNWATCHED = frozenset(
     {
         reasons.NAME_CONFLICT,

@@ -105,6 +105,7 @@ class Problem:
 
 _ORDER = (
     reasons.INVALID_SPEC,
+    reasons.WARMUP_TOO_LARGE,
     reasons.NAME_CONFLICT,
     reasons.CHILD_REJECTED,
     reasons.POD_SECURITY_VIOLATION,

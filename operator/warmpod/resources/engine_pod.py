@@ -40,7 +40,11 @@ def template(rendering: Rendering) -> dict[str, Any]:
             **engine_placement(model),
             "initContainers": _init_containers(rendering),
             "containers": [engine_container.container(rendering)],
-            "volumes": [*engine_container.volumes(rendering), pod_identity.token_volume()],
+            "volumes": [
+                *engine_container.volumes(rendering),
+                pod_identity.token_volume(),
+                *warmup_container.volumes(model),
+            ],
         },
     }
 

@@ -1,14 +1,27 @@
 """Reads the engine's answers: a reply counts only when it carries tokens. Pure."""
 
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from warmpod.sidecar.planning import Endpoint
 
 EXCERPT_CHARACTERS = 300
 
 # Where the text of a choice may stand. A reasoning model may spend every token on reasoning.
 TEXT_FIELDS = ("content", "reasoning_content", "reasoning", "tool_calls")
+
+
+# Which list of an answer, and which field of its items, holds the numbers.
+NUMBERS: Mapping[Endpoint, tuple[str, str]] = {
+    "embeddings": ("data", "embedding"),
+    "pooling": ("data", "data"),
+    "classify": ("data", "probs"),
+    "score": ("data", "score"),
+    "rerank": ("results", "relevance_score"),
+}
 
 
 class InvalidAnswerError(Exception):
@@ -23,6 +36,56 @@ class Answer:
 
 def excerpt(body: str) -> str:
     return " ".join(body.split())[:EXCERPT_CHARACTERS]
+
+
+def read_answer(endpoint: Endpoint, body: str) -> Answer:
+    """Read the body of a request without streaming. Raises InvalidAnswerError."""
+    if endpoint in NUMBERS:
+        return read_numbers(endpoint, body)
+    if endpoint == "transcription":
+        return read_transcription(body)
+    return read_whole(body)
+
+
+def read_numbers(endpoint: Endpoint, body: str) -> Answer:
+    """Embeddings, classes, scores: there must be numbers, and all of them finite; a text is
+    numbers in base64. Raises InvalidAnswerError."""
+    parsed = _object(body)
+    _raise_on_error(parsed)
+    name, field = NUMBERS[endpoint]
+    items = parsed.get(name)
+    if not isinstance(items, list) or not items:
+        raise InvalidAnswerError(f"no {name}: {excerpt(body)}")
+    for item in items:
+        numbers = item.get(field) if isinstance(item, dict) else None
+        if not numbers and numbers != 0:
+            raise InvalidAnswerError(f"an item of {name} without {field}: {excerpt(body)}")
+        for number in _leaves(numbers):
+            if isinstance(number, bool) or not isinstance(number, int | float):
+                raise InvalidAnswerError(f"{field} holds {number!r}, which is no number")
+            if not math.isfinite(number):
+                raise InvalidAnswerError(f"{field} holds {number!r}")
+    return Answer(True, _count(_usage(parsed), "prompt_tokens"))
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    """The numbers of nested lists, without recursion: an answer may be nested deeply."""
+    waiting = [] if isinstance(value, str) else [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, list):
+            waiting += each
+        else:
+            yield each
+
+
+def read_transcription(body: str) -> Answer:
+    """Noise may be transcribed to no text, so an empty one counts. Raises InvalidAnswerError."""
+    parsed = _object(body)
+    _raise_on_error(parsed)
+    if not isinstance(parsed.get("text"), str):
+        raise InvalidAnswerError(f"no text: {excerpt(body)}")
+    return Answer(True, None)
 
 
 def read_whole(body: str) -> Answer:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from warmpod.sidecar.engine import Engine, EngineError, EngineTimeoutError
-from warmpod.sidecar.planning import Endpoint, smallest_request
+from warmpod.sidecar.planning import Endpoint, plain_body
 
 TIMEOUT_SECONDS = 10.0
 RETRY_SECONDS = 1.0
@@ -14,8 +14,10 @@ FAILURES_TO_CLOSE = 2
 # What an engine answers whose queue is full.
 OVERLOADED = (429, 503)
 
-# Tokens by which a counter may still grow after our own canary was answered.
-OWN_TOKENS = 2
+WORDS = 4
+
+# Tokens by which counters may still grow after our own canary was answered.
+OWN_TOKENS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,7 @@ class Canary:
     def __init__(self, engine: Engine, endpoint: Endpoint, model: str) -> None:
         self._engine = engine
         self._endpoint = endpoint
-        self._body = smallest_request(endpoint, model)
+        self._body = plain_body(endpoint, model, WORDS, answer_tokens=1, stream=False)
         self._tokens: float | None = None
         self.idle = False
 

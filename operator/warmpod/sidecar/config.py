@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from warmpod.api.v1alpha1 import Warmup
-from warmpod.protocol import SIDECAR_CONFIG_VARIABLE
+from warmpod.engine import EngineTraits
+from warmpod.protocol import PROMPTS_MOUNT, SIDECAR_CONFIG_VARIABLE
 
 
 class ConfigError(Exception):
@@ -25,6 +26,9 @@ class SidecarConfig:
     api_key: str | None
     tls_verify: bool
     warmup: Warmup
+    # Where the ConfigMaps of spec.warmup.promptsFrom are mounted.
+    prompts_dir: Path = Path(PROMPTS_MOUNT)
+    engine: EngineTraits = field(default_factory=EngineTraits)
 
 
 def read_config(environment: Mapping[str, str]) -> SidecarConfig:
@@ -55,4 +59,10 @@ def _config(given: Mapping[str, Any], environment: Mapping[str, str]) -> Sidecar
         api_key=environment.get(key_variable) if key_variable else None,
         tls_verify=bool(given["tls_verify"]),
         warmup=Warmup.model_validate_json(json.dumps(given["warmup"])),
+        engine=_traits(given["engine"]),
     )
+
+
+def _traits(given: Mapping[str, Any]) -> EngineTraits:
+    values = {each.name: given[each.name] for each in fields(EngineTraits)}
+    return EngineTraits(**values | {"lora_modules": tuple(values["lora_modules"])})

@@ -11,20 +11,43 @@ from typing import Any
 
 import aiohttp
 
-from warmpod.sidecar.answers import Answer, InvalidAnswerError, StreamReader, excerpt, read_whole
-from warmpod.sidecar.plan import Endpoint
+from warmpod.sidecar.answers import Answer, InvalidAnswerError, StreamReader, excerpt, read_answer
+from warmpod.sidecar.planning import Endpoint
 
 # Lets warm-up requests be told from users' in logs and by proxies.
 WARMUP_HEADER = {"X-Warmpod-Warmup": "true"}
 
-PATHS: Mapping[Endpoint, str] = {"chat": "/v1/chat/completions", "completion": "/v1/completions"}
+PATHS: Mapping[Endpoint, str] = {
+    "chat": "/v1/chat/completions",
+    "completion": "/v1/completions",
+    "embeddings": "/v1/embeddings",
+    "pooling": "/pooling",
+    "classify": "/classify",
+    "score": "/v1/score",
+    "rerank": "/v1/rerank",
+    "transcription": "/v1/audio/transcriptions",
+}
+
+# Lower is served first in vLLM, and users' requests have 0. Anything but 0 is refused by an engine
+# that does not schedule by priority.
+WARMUP_PRIORITY = 100
 
 # Seconds for what costs the engine nothing to answer.
 LOOK_SECONDS = 5.0
 
-# Counters that move while the engine works for anybody. Not the number of finished requests: it
-# counts aborted ones, our own among them.
-PROGRESS_COUNTERS = ("vllm:generation_tokens_total", "vllm:prompt_tokens_total")
+# Names of counters() and of vLLM's metrics. Not the number of finished requests: it counts aborted
+# ones, our own among them.
+COUNTERS = {
+    "generation_tokens": "vllm:generation_tokens_total",
+    "prompt_tokens": "vllm:prompt_tokens_total",
+    "requests_running": "vllm:num_requests_running",
+    "requests_waiting": "vllm:num_requests_waiting",
+    "prefix_cache_queries": "vllm:prefix_cache_queries_total",
+    "prefix_cache_hits": "vllm:prefix_cache_hits_total",
+}
+
+# Of these, the ones that move while the engine works for anybody.
+PROGRESS = ("generation_tokens", "prompt_tokens")
 
 REMEDIES = {
     401: "; give the key in spec.engine.env VLLM_API_KEY, so that the sidecar can read it too",
@@ -56,11 +79,19 @@ class Reply:
 
 
 class Engine:
-    def __init__(self, base_url: str, api_key: str | None, tls_verify: bool) -> None:
+    def __init__(
+        self,
+        base_url: str,
+        api_key: str | None,
+        tls_verify: bool,
+        priority: int | None = None,
+    ) -> None:
+        """`priority` goes into every request that does not have one of its own."""
         headers = dict(WARMUP_HEADER)
         if api_key:
             headers["Authorization"] = f"Bearer {api_key}"
         self._base_url = base_url
+        self._priority = priority
         # A limit on connections would make concurrent requests wait for each other here.
         connector = aiohttp.TCPConnector(limit=0, ssl=tls_verify)
         self._session = aiohttp.ClientSession(headers=headers, connector=connector)
@@ -96,16 +127,54 @@ class Engine:
         except (EngineError, ValueError, TypeError, KeyError):
             return ""
 
-    async def progress(self) -> float | None:
-        """A number that grows while the engine works for anybody; None when it cannot be read."""
+    async def routes(self) -> frozenset[str] | None:
+        """Paths of the API; None when the engine does not tell (--disable-fastapi-docs)."""
+        try:
+            status, body = await self._get("/openapi.json")
+            return frozenset(json.loads(body)["paths"]) if status == 200 else None
+        except (EngineError, ValueError, TypeError, KeyError):
+            return None
+
+    async def token_ids(self, model: str, text: str) -> tuple[int, ...]:
+        """Ids of the tokens of a text, each once; none when the engine does not tell."""
+        body = {"model": model, "prompt": text, "add_special_tokens": False}
+        try:
+            async with (
+                asyncio.timeout(LOOK_SECONDS),
+                self._session.post(self._base_url + "/tokenize", json=body) as answer,
+            ):
+                found = json.loads(await answer.text())["tokens"] if answer.status == 200 else []
+                return tuple(dict.fromkeys(token for token in found if type(token) is int))
+        except (aiohttp.ClientError, OSError, ValueError, TypeError, KeyError):
+            return ()
+
+    async def is_sleeping(self) -> bool | None:
+        """Whether somebody put the engine to sleep or paused it; None when it does not tell: vLLM
+        has these pages only with VLLM_SERVER_DEV_MODE=1. Raises EngineError."""
+        states = [await self._state(name) for name in ("is_sleeping", "is_paused")]
+        known = [state for state in states if state is not None]
+        return any(known) if known else None
+
+    async def _state(self, name: str) -> bool | None:
+        status, body = await self._get(f"/{name}")
+        try:
+            return bool(json.loads(body)[name]) if status == 200 else None
+        except (ValueError, TypeError, KeyError):
+            return None
+
+    async def counters(self) -> Mapping[str, float]:
+        """What the engine counts, by the names of COUNTERS, over all its labels; without what it
+        does not tell."""
         try:
             status, body = await self._get("/metrics")
         except EngineError:
-            return None
-        try:
-            return sum_of_counters(body) if status == 200 else None
-        except (ValueError, IndexError):
-            return None
+            return {}
+        return read_counters(body) if status == 200 else {}
+
+    async def progress(self) -> float | None:
+        """A number that grows while the engine works for anybody; None when it cannot be read."""
+        found = await self.counters()
+        return sum(found[name] for name in PROGRESS if name in found) if found else None
 
     async def generate(
         self,
@@ -121,14 +190,16 @@ class Engine:
             async with (
                 asyncio.timeout(timeout_seconds),
                 self._session.post(
-                    self._base_url + path, json=body, timeout=aiohttp.ClientTimeout(total=None)
+                    self._base_url + path,
+                    timeout=aiohttp.ClientTimeout(total=None),
+                    **self._sent(endpoint, body),
                 ) as answer,
             ):
                 if answer.status != 200:
                     raise _refusal(path, answer.status, await answer.text())
                 if body.get("stream"):
                     return await _read_stream(answer, started, on_token)
-                read = read_whole(await answer.text())
+                read = read_answer(endpoint, await answer.text())
         except TimeoutError as error:
             raise EngineTimeoutError(f"{path}: no answer in {timeout_seconds:.0f} s") from error
         except InvalidAnswerError as error:
@@ -138,6 +209,42 @@ class Engine:
         on_token()
         total = time.perf_counter() - started
         return Reply(total, total, read)
+
+    def _sent(self, endpoint: Endpoint, body: Mapping[str, Any]) -> dict[str, Any]:
+        if endpoint == "transcription":
+            form = aiohttp.FormData()
+            for name, value in body.items():
+                form.add_field(name, value, filename="a.wav" if name == "file" else None)
+            return {"data": form}
+        if self._priority is None:
+            return {"json": body}
+        return {"json": {"priority": self._priority, **body}}
+
+    async def ask(
+        self, endpoint: Endpoint, body: Mapping[str, Any], timeout_seconds: float
+    ) -> Mapping[str, Any]:
+        """The whole answer of a request without streaming, unjudged. Raises EngineError."""
+        path = PATHS[endpoint]
+        try:
+            async with (
+                asyncio.timeout(timeout_seconds),
+                self._session.post(
+                    self._base_url + path,
+                    timeout=aiohttp.ClientTimeout(total=None),
+                    **self._sent(endpoint, body),
+                ) as answer,
+            ):
+                text = await answer.text()
+                if answer.status != 200:
+                    raise _refusal(path, answer.status, text)
+                found = json.loads(text)
+        except TimeoutError as error:
+            raise EngineTimeoutError(f"{path}: no answer in {timeout_seconds:.0f} s") from error
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise EngineError(f"{path}: {error!r}") from error
+        if not isinstance(found, dict):
+            raise EngineError(f"{path}: 200, but not a JSON object: {excerpt(text)}", 200)
+        return found
 
     async def _get(self, path: str) -> tuple[int, str]:
         try:
@@ -168,14 +275,20 @@ async def _read_stream(
     return Reply(seen[0], total, read, median(gaps) if gaps else None)
 
 
-def sum_of_counters(page: str) -> float:
-    """Add up the counters that show progress, over all their labels. Raises ValueError and
-    IndexError for a page that is none of vLLM's."""
-    return sum(
-        float(line.rsplit(" ", 1)[1])
-        for line in page.splitlines()
-        if line.startswith(PROGRESS_COUNTERS)
-    )
+def read_counters(page: str) -> dict[str, float]:
+    """The values of a metrics page by the names of COUNTERS, added up over their labels."""
+    names = {metric: name for name, metric in COUNTERS.items()}
+    found: dict[str, float] = {}
+    for line in page.splitlines():
+        name = names.get(line.partition("{")[0].partition(" ")[0])
+        if name is None:
+            continue
+        try:
+            value = float(line.rpartition(" ")[2])
+        except ValueError:
+            continue
+        found[name] = found.get(name, 0.0) + value
+    return found
 
 
 def _refusal(path: str, status: int, body: str) -> EngineError:

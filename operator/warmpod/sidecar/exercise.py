@@ -94,8 +94,9 @@ class Exercise:
         compare = self._config.warmup.compare
         if compare is not None:
             try:
+                served = learned.served
                 answers = await reference.answers(
-                    self._asker, learned.endpoint, learned.served.model, compare.samples
+                    self._asker, served.endpoints[0], served.model, compare.samples
                 )
                 reference.keep(self._config.run_dir, answers)
             except (EngineError, ValueError, OSError) as error:

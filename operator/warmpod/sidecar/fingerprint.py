@@ -54,7 +54,7 @@ def _text(choice: Mapping[str, Any]) -> str:
 
 
 def _numbers(item: Mapping[str, Any]) -> list[float]:
-    found = next((item[key] for key in ("embedding", "probs", "data") if key in item), [])
+    found: Any = next((item[key] for key in ("embedding", "probs", "data") if key in item), [])
     while found and isinstance(found[0], list):
         found = found[0]
     return [float(number) for number in found[:NUMBERS]]

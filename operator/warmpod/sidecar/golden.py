@@ -14,7 +14,7 @@ from typing import Any
 
 from warmpod.api.v1alpha1 import Golden
 from warmpod.sidecar.answers import excerpt
-from warmpod.sidecar.plan import Endpoint
+from warmpod.sidecar.planning import Endpoint
 
 # Characters of a text that a message shows, from where it differs and before.
 SHOWN_AFTER = 40

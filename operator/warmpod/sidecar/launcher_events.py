@@ -18,8 +18,8 @@ CAUSES = {
 def lifecycle_event(
     event: LauncherEvent, run_dir: Path, warm_before: str | None, now: float
 ) -> lifecycle.Event | None:
-    """None for events that do not bear on the gate. `now` is on the monotonic clock. `warm_before` is the boot that an earlier
-    sidecar has proven warm."""
+    """None for events that do not bear on the gate. `warm_before` is the boot that an earlier
+    sidecar has proven warm, `now` is on the monotonic clock."""
     match event.name:
         case "launcher-started" | "weights-ready":
             return lifecycle.LauncherStarted()

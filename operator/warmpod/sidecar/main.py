@@ -11,7 +11,7 @@ from typing import Any
 from warmpod.podstatus import ConditionReporter, OwnPod, PodStatusError
 from warmpod.protocol import TIMELINE_CONDITION, WARM_CONDITION
 from warmpod.sidecar.config import ConfigError, SidecarConfig, read_config
-from warmpod.sidecar.engine import Engine
+from warmpod.sidecar.engine import WARMUP_PRIORITY, Engine
 from warmpod.sidecar.peers import Peers
 from warmpod.sidecar.server import Server
 from warmpod.sidecar.supervisor import Supervisor
@@ -41,7 +41,8 @@ async def serve(config: SidecarConfig, pod: OwnPod) -> None:
 
 
 async def run_until(stop: asyncio.Event, config: SidecarConfig, pod: OwnPod) -> None:
-    engine = Engine(config.base_url, config.api_key, config.tls_verify)
+    priority = WARMUP_PRIORITY if config.engine.priority_scheduling else None
+    engine = Engine(config.base_url, config.api_key, config.tls_verify, priority)
     warm = ConditionReporter(pod, WARM_CONDITION)
     startup = ConditionReporter(pod, TIMELINE_CONDITION)
     supervisor = Supervisor(config, engine, warm, startup, Peers(pod, config.model))

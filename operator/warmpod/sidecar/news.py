@@ -8,9 +8,10 @@ from dataclasses import replace
 from warmpod.sidecar.asking import Asker
 from warmpod.sidecar.config import SidecarConfig
 from warmpod.sidecar.engine import Engine, EngineError
-from warmpod.sidecar.learn import adapters_of, learn
-from warmpod.sidecar.planning import Plan, Served, make_plan, user_prompts
+from warmpod.sidecar.learn import adapters_of
+from warmpod.sidecar.planning import Plan, Served
 from warmpod.sidecar.record import Record
+from warmpod.sidecar.serving import present_plan, what_is_served
 from warmpod.sidecar.settling import Settling
 
 log = logging.getLogger(__name__)
@@ -50,14 +51,11 @@ class News:
     async def _present_plan(self) -> Plan:
         served = await self._served()
         adapters = adapters_of(await self._engine.models(), served.model)
-        prompts, _ = user_prompts(self._config.warmup)
-        return make_plan(replace(served, adapters=adapters), self._config.warmup, prompts)
+        return present_plan(replace(served, adapters=adapters), self._config)
 
     async def _served(self) -> Served:
         if self._record.served is None:  # this sidecar took over a boot that was warm
-            learned = await learn(
-                self._engine, self._config, self._asker.timeout_seconds, self._asker.token
-            )
+            learned = await what_is_served(self._engine, self._config, self._asker, self._record)
             self._record.served = learned.served
         return self._record.served
 

@@ -20,11 +20,17 @@ class Record:
     # Counted by the engine's log and the launcher since the boot started.
     late_compiles: int = 0
     cache_growth: int = 0
+    # The bucket that is played now, and those that were played with success.
+    playing: str = ""
+    succeeded: set[str] = field(default_factory=set)
     memory: WarmMemory | None = None
     comparison: Comparison | None = None
     canary_failures: int = 0
     # What was exercised after the gate had opened: new adapters, new prompts.
     added: list[str] = field(default_factory=list)
+
+    def now_playing(self, bucket: str) -> None:
+        self.playing = bucket
 
     def note(self, text: str) -> None:
         if text not in self.notes:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from warmpod.sidecar.engine import EngineError, EngineTimeoutError, Reply
-from warmpod.sidecar.plan import Bucket, Endpoint, Plan
+from warmpod.sidecar.planning import Bucket, Endpoint, Plan
 from warmpod.sidecar.steady import Round
 
 Ask = Callable[[Endpoint, Mapping[str, Any]], Awaitable[Reply]]
@@ -79,12 +79,16 @@ class _Results:
             self.inter_token[bucket.name] = tuple(gaps)
 
 
-async def play_round(plan: Plan, waves_for: Waves, ask: Ask) -> PlayedRound:
-    """Send every bucket's waves; what is measured is the last wave of each.
+async def play_round(
+    plan: Plan, waves_for: Waves, ask: Ask, playing: Callable[[str], None] = lambda name: None
+) -> PlayedRound:
+    """Send every bucket's waves; what is measured is the last wave of each. `playing` is told the
+    name of each bucket before it is played.
 
     A request that fails is a problem of the round; no EngineError comes out of here."""
     results = _Results()
     for bucket in plan.buckets:
+        playing(bucket.name)
         played = await _play(bucket, waves_for(bucket), ask)
         results.add(bucket, played)
         if played.timed_out or results.hopeless:

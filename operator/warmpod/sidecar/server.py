@@ -14,6 +14,7 @@ class Server:
         app.router.add_get("/readyz", self._readyz)
         app.router.add_get("/metrics", self._metrics)
         app.router.add_get("/status", self._status)
+        app.router.add_get("/plan", self._plan)
         self._runner = web.AppRunner(app, access_log=None)
 
     async def start(self) -> int:
@@ -37,3 +38,6 @@ class Server:
 
     async def _status(self, _: web.Request) -> web.Response:
         return web.json_response(self._supervisor.status())
+
+    async def _plan(self, _: web.Request) -> web.Response:
+        return web.json_response(self._supervisor.plan())

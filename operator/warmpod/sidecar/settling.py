@@ -8,10 +8,10 @@ from typing import Any
 
 from warmpod.sidecar import steady
 from warmpod.sidecar.engine import Reply
-from warmpod.sidecar.planning import Endpoint, Plan
+from warmpod.sidecar.planning import Endpoint, Plan, waves_for
 from warmpod.sidecar.record import Record
 from warmpod.sidecar.rounds import PlayedRound, play_round
-from warmpod.sidecar.steady import Judgement, Round
+from warmpod.sidecar.steady import Judgement, Round, within
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +45,9 @@ class Settling:
 
     async def play(self) -> tuple[PlayedRound, Judgement]:
         compiled, grown = self._record.late_compiles, self._record.cache_growth
-        played = await play_round(self.plan, self._ask)
+        played = await play_round(self.plan, waves_for, self._ask, self._record.now_playing)
+        self._record.now_playing("")
+        self._record.succeeded |= played.round.first_token.keys()
         if self._judge(self._finished(played, compiled, grown)).settled:
             await asyncio.sleep(LATE_NEWS_SECONDS)
         finished = self._finished(played, compiled, grown)
@@ -67,6 +69,6 @@ class Settling:
         return steady.judge([*self.rounds, latest], self._tolerance_percent)
 
     def _shorten(self, played: PlayedRound) -> None:
-        self.plan, self.notes = steady.within(self.plan, played.seconds, self._round_seconds)
+        self.plan, self.notes = within(self.plan, played.seconds, self._round_seconds)
         for note in self.notes:
             log.info("plan: %s", note)

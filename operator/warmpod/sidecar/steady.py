@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 
-from warmpod.sidecar.plan import Plan
+from warmpod.sidecar.planning import Plan
 
 WINDOW = 3
 

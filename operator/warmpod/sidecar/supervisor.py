@@ -25,6 +25,7 @@ from warmpod.sidecar.lifecycle import Policy, Situation, Verdict
 from warmpod.sidecar.memory import WarmMemory, recall, remember, write_atomically
 from warmpod.sidecar.metrics import Metrics
 from warmpod.sidecar.peers import Peers
+from warmpod.sidecar.planning import plan_document
 from warmpod.sidecar.record import Record
 from warmpod.sidecar.status import status_page
 from warmpod.sidecar.timeline import Timeline
@@ -87,6 +88,9 @@ class Supervisor:
         current = self._situation.current
         boot = current.boot.id if current else None
         return status_page(self.gate.verdict, boot, self._record())
+
+    def plan(self) -> dict[str, Any]:
+        return plan_document(self._record().plan)
 
     def render_metrics(self) -> bytes:
         record = self._record()

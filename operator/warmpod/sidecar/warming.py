@@ -10,12 +10,13 @@ from warmpod.sidecar.asking import Asker
 from warmpod.sidecar.checks import golden_problem, take_fingerprint
 from warmpod.sidecar.config import SidecarConfig
 from warmpod.sidecar.engine import Engine, EngineError
-from warmpod.sidecar.learn import Learned, learn
+from warmpod.sidecar.learn import Learned
 from warmpod.sidecar.lifecycle import Evidence
 from warmpod.sidecar.memory import WarmMemory
-from warmpod.sidecar.planning import Bucket, Endpoint, make_plan, user_prompts, waves_for
+from warmpod.sidecar.planning import PREFIX, Bucket, Endpoint, waves_for
 from warmpod.sidecar.record import Record
 from warmpod.sidecar.rounds import PlayedRound
+from warmpod.sidecar.serving import present_plan, what_is_served
 from warmpod.sidecar.settling import Settling
 from warmpod.sidecar.steady import Judgement
 
@@ -25,9 +26,7 @@ HTTP_POLL_SECONDS = 0.2
 FIRST_PAUSE_SECONDS = 1.0
 LAST_PAUSE_SECONDS = 15.0
 
-# Of the names of buckets that prime the prefix cache, and of the counter of its hits.
-PREFIX = "prefix/"
-PREFIX_HITS = "vllm:prefix_cache_hits_total"
+HITS = "prefix_cache_hits"
 
 # After a failure that more of the same will hardly cure.
 LAST_PAUSE_AFTER_FAILURE_SECONDS = 300.0
@@ -59,8 +58,8 @@ class WarmUp:
         """Ask until the engine tells what it serves."""
         for pause in _pauses(LAST_PAUSE_SECONDS):
             try:
-                learned = await learn(
-                    self._engine, self._config, self._asker.timeout_seconds, self._asker.token
+                learned = await what_is_served(
+                    self._engine, self._config, self._asker, self._record
                 )
             except EngineError as error:
                 log.warning("boot %s: %s", self._boot_id, error)
@@ -75,10 +74,9 @@ class WarmUp:
     async def run(self) -> None:
         learned = await self.learn()
         self._record.version = await self._engine.version()
-        prompts, notes = user_prompts(self._config.warmup)
-        plan = make_plan(learned.served, self._config.warmup, prompts)
-        self._record.plan = plan
-        for note in (*plan.notes, *notes):
+        self._record.served = learned.served
+        self._record.plan = plan = present_plan(learned.served, self._config)
+        for note in plan.notes:
             log.info("plan: %s", note)
             self._record.note(note)
         settling = Settling(
@@ -139,7 +137,7 @@ class WarmUp:
         for body in waves_for(bucket)[-1]:
             await self._asker.ask(bucket.endpoint, body)
         after = await self._engine.counters()
-        return after.get(PREFIX_HITS, 0.0) > before.get(PREFIX_HITS, 0.0)
+        return after.get(HITS, 0.0) > before.get(HITS, 0.0)
 
     async def _compare(self, model: str) -> None:
         compare = self._config.warmup.compare

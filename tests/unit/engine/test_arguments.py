@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warmpod.api.v1alpha1 import EnvVar
-from warmpod.engine import read
+from warmpod.engine import EngineTraits, read
 
 
 def facts(
@@ -105,8 +105,8 @@ def test_tls_port_socket_task_and_config_file() -> None:
     read_ = facts("--ssl-keyfile", "/k", "--ssl-certfile", "/c", "--port", "8443")
     assert (read_.tls, read_.port) == (True, 8443)
     assert facts("--uds", "/run/x.sock").uds == "/run/x.sock"
-    assert facts("--task", "transcription", "--port", "8002").task == "transcription"
-    assert facts("--runner", "pooling").task == "pooling"
+    assert facts("--task", "transcription", "--port", "8002").traits.task == "transcription"
+    assert facts("--runner", "pooling").traits.task == "pooling"
     assert facts("--config", "/etc/vllm.yaml", "--config_format", "mistral").config_file == (
         "/etc/vllm.yaml"
     )
@@ -179,9 +179,13 @@ def test_arguments_that_exist_are_not_reported(args: list[str]) -> None:
     assert facts(*args).unknown == ()
 
 
-COMBINATIONS: list[tuple[list[str], dict[str, Any]]] = [
-    (["--max-model-len", "4096", "--dtype", "bfloat16", "--tool-call-parser", "llama3_json"], {}),
-    (["--enable-lora", "--max-loras", "4", "--max-cpu-loras", "4"], {}),
+COMBINATIONS: list[tuple[list[str], dict[str, Any], dict[str, Any]]] = [
+    (
+        ["--max-model-len", "4096", "--dtype", "bfloat16", "--tool-call-parser", "llama3_json"],
+        {},
+        {"max_model_len": 4096, "tool_parser": "llama3_json"},
+    ),
+    (["--enable-lora", "--max-loras", "4", "--max-cpu-loras", "4"], {}, {}),
     (
         [
             "--pipeline-parallel-size=4",
@@ -191,14 +195,24 @@ COMBINATIONS: list[tuple[list[str], dict[str, Any]]] = [
             "--enforce-eager",
         ],
         {"pipeline_parallel": 4, "tensor_parallel": 2},
+        {},
     ),
-    (["--max-num-batched-token=8192", "--gpu-memory-utilization=0.99"], {}),
+    (
+        ["--max-num-batched-token=8192", "--gpu-memory-utilization=0.99"],
+        {},
+        {"max_num_batched_tokens": 8192},
+    ),
     (
         ["--tokenizer_mode", "mistral", "-tp", "4", "--limit-mm-per-prompt.image", "0"],
         {"tensor_parallel": 4},
+        {"images_per_prompt": 0},
     ),
-    (["-dp", "32", "--data-parallel-size-local", "8", "-tp", "1"], {"data_parallel": 32}),
-    (["--config", "/cfg/GPT-OSS.yaml"], {"config_file": "/cfg/GPT-OSS.yaml"}),
+    (["-dp", "32", "--data-parallel-size-local", "8", "-tp", "1"], {"data_parallel": 32}, {}),
+    (
+        ["--config", "/cfg/GPT-OSS.yaml"],
+        {"config_file": "/cfg/GPT-OSS.yaml"},
+        {"config_file": True},
+    ),
     (
         [
             "--speculative-config.method",
@@ -210,24 +224,86 @@ COMBINATIONS: list[tuple[list[str], dict[str, Any]]] = [
             "glm-5.1-fp8",
         ],
         {"served_names": ("glm-5.1-fp8",), "draft_model": None},
+        {"speculative": True},
     ),
     (
         ["--trust-remote-code", "--runner", "pooling", "--hf-overrides", '{"jina_task": "x"}'],
+        {},
         {"task": "pooling"},
     ),
     (
         ["--tensor_parallel_size", "2", "--gpu-memory-utilization", "0.75"],
         {"tensor_parallel": 2},
+        {},
     ),
-    (["--task", "transcription", "--port", "8002"], {"task": "transcription", "port": 8002}),
-    (["--compilation-config", '{"mode":3,"pass_config":{"x":true}}', "--trust-remote-code"], {}),
-    (["--default-chat-template-kwargs", '{"enable_thinking": true}'], {}),
+    (["--task", "transcription", "--port", "8002"], {"port": 8002}, {"task": "transcription"}),
+    (
+        ["--compilation-config", '{"mode":3,"pass_config":{"x":true}}', "--trust-remote-code"],
+        {},
+        {},
+    ),
+    (["--default-chat-template-kwargs", '{"enable_thinking": true}'], {}, {}),
 ]
 
 
-@pytest.mark.parametrize(("args", "expected"), COMBINATIONS)
-def test_arguments_seen_in_the_field(args: list[str], expected: dict[str, Any]) -> None:
-    assert facts(*args) == facts().__class__(**expected)
+@pytest.mark.parametrize(("args", "expected", "traits"), COMBINATIONS)
+def test_arguments_seen_in_the_field(
+    args: list[str], expected: dict[str, Any], traits: dict[str, Any]
+) -> None:
+    assert facts(*args) == facts().__class__(**expected, traits=EngineTraits(**traits))
+
+
+TRAITS: list[tuple[list[str], dict[str, Any]]] = [
+    (["--max-model-len", "8k"], {"max_model_len": 8000}),
+    (["--max_model_len=8K"], {"max_model_len": 8192}),
+    (["--max-m", "25.6k"], {"max_model_len": 25600}),
+    (["--max-model-len=1M"], {"max_model_len": 1024**2}),
+    (["--max-model-len", "auto"], {}),
+    (["--max-model-len", "-1"], {}),
+    (["--max-model-len=0"], {}),
+    (["--max-model-len=1.5K"], {}),
+    (["--max-model-len=9000000m"], {}),
+    (["--max-num-seqs", "8", "--max-num-seqs=16"], {"max_num_seqs": 16}),
+    (["--max-num-s", "8"], {}),  # also --max-num-scheduled-tokens
+    (["--max-num-b=2048"], {"max_num_batched_tokens": 2048}),
+    (["--scheduling-policy=priority"], {"priority_scheduling": True}),
+    (["--scheduling_policy", "fcfs"], {}),
+    (
+        ["--enable-auto-tool-choice", "--tool-call-parser", "hermes"],
+        {"auto_tool_choice": True, "tool_parser": "hermes"},
+    ),
+    (["--tool-call", "hermes"], {"tool_parser": "hermes"}),
+    (["--tool", "hermes"], {}),
+    (["--reasoning-parser=deepseek_r1"], {"reasoning_parser": "deepseek_r1"}),
+    (["--reasoning-parser-plugin=/x.py"], {}),
+    (["-sc", '{"method": "ngram"}'], {"speculative": True}),
+    (["--spec-method", "ngram"], {"speculative": True}),
+    (["--lora-modules", "a=/a", "b=/b"], {"lora_modules": ("a", "b")}),
+    (["--lora-modules", '{"name": "a", "path": "/a=b"}'], {"lora_modules": ("a",)}),
+    (
+        ["--lora_modules", '[{"name": "a", "path": "/a"}, {"name": "b", "path": "/b"}, {}, 3]'],
+        {"lora_modules": ("a", "b")},
+    ),
+    (["--lora-modules", "{", "=x", "none"], {}),
+    (["--limit-mm-per-prompt", '{"image": 2, "video": 0}'], {"images_per_prompt": 2}),
+    (["--limit-mm-per-prompt", '{"image": {"count": 3, "width": 9}}'], {"images_per_prompt": 3}),
+    (["--limit-mm-per-prompt", "image=4,video=1"], {"images_per_prompt": 4}),
+    (["--limit_mm_per_prompt.image=5"], {"images_per_prompt": 5}),
+    (["--limit-mm-per-prompt", '{"video": 1}'], {}),
+    (["--limit-mm-per-prompt", '{"image": true}'], {}),
+    (["--limit-mm-per-prompt.video=1"], {}),
+    (["--runner", "pooling", "--convert", "classify"], {"task": "classify"}),
+    (["--runner", "auto"], {}),
+]
+
+
+@pytest.mark.parametrize(("args", "expected"), TRAITS)
+def test_what_the_warm_up_plan_is_derived_from(args: list[str], expected: dict[str, Any]) -> None:
+    assert facts(*args).traits == EngineTraits(**expected)
+
+
+def test_draft_model_by_an_option_of_its_own() -> None:
+    assert facts("--spec-model", "org/draft").draft_model == "org/draft"
 
 
 WORDS = st.one_of(
@@ -243,13 +319,16 @@ WORDS = st.one_of(
             "--=",
             "-sc.",
             "--speculative-config",
+            "--lora-modules",
+            "--limit-mm-per-prompt",
+            "--max-model-len",
             "{",
             ".",
         ]
     ),
     st.builds(
         "--{}={}".format,
-        st.sampled_from(["port", "api_key", "spec", "s.x", ""]),
+        st.sampled_from(["port", "api_key", "spec", "s.x", "max-model-len", "lora-m", ""]),
         st.text(max_size=8),
     ),
     st.text(max_size=8).map("exec vllm serve x --port {}".format),

@@ -1,0 +1,158 @@
+"""The words of a command line as options, spelled in any way that vLLM's own parser takes.
+
+Underscores count as dashes, an option may be shortened to any prefix that fits one option only, and
+`--speculative-config.model x` is one entry of the JSON value. Nothing here raises.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+TENSOR = "--tensor-parallel-size"
+PIPELINE = "--pipeline-parallel-size"
+DATA = "--data-parallel-size"
+SPECULATIVE = "--speculative-config"
+
+_READ = frozenset(
+    {
+        TENSOR,
+        PIPELINE,
+        DATA,
+        SPECULATIVE,
+        "--api-key",
+        "--config",
+        "--convert",
+        "--enable-auto-tool-choice",
+        "--limit-mm-per-prompt",
+        "--lora-modules",
+        "--max-model-len",
+        "--max-num-batched-tokens",
+        "--max-num-seqs",
+        "--port",
+        "--reasoning-parser",
+        "--runner",
+        "--scheduling-policy",
+        "--served-model-name",
+        "--spec-method",
+        "--spec-model",
+        "--spec-tokens",
+        "--speculative-model",
+        "--ssl-certfile",
+        "--ssl-keyfile",
+        "--task",
+        "--tool-call-parser",
+        "--uds",
+    }
+)
+_NEIGHBOURS = frozenset(
+    {
+        "--allow-credentials",
+        "--api-server-count",
+        "--calculate-kv-scales",
+        "--chat-template",
+        "--code-revision",
+        "--collect-detailed-traces",
+        "--compilation-config",
+        "--config-format",
+        "--cpu-offload-gb",
+        "--data-parallel-address",
+        "--data-parallel-backend",
+        "--data-parallel-external-lb",
+        "--data-parallel-hybrid-lb",
+        "--data-parallel-multi-port-external-lb",
+        "--data-parallel-rank",
+        "--data-parallel-rpc-port",
+        "--data-parallel-size-local",
+        "--data-parallel-start-rank",
+        "--data-parallel-supervisor-port",
+        "--disable-log-stats",
+        "--download-dir",
+        "--dtype",
+        "--enable-trace-replay",
+        "--linear-backend",
+        "--lora-target-modules",
+        "--max-num-scheduled-tokens",
+        "--pooler-config",
+        "--prefix-caching-hash-algo",
+        "--reasoning-parser-plugin",
+        "--response-role",
+        "--revision",
+        "--root-path",
+        "--safetensors-load-strategy",
+        "--scheduler-cls",
+        "--scheduler-reserve-full-isl",
+        "--seed",
+        "--ssl-ca-certs",
+        "--ssl-cert-reqs",
+        "--ssl-ciphers",
+        "--ssl-keyfile-password",
+        "--tokenizer",
+        "--tokenizer-mode",
+        "--tokenizer-revision",
+        "--tool-strict-level",
+        "--trust-remote-code",
+        "--uvicorn-log-level",
+    }
+)
+"""vLLM's options that begin like one of ours, so that a prefix of both is not taken for ours.
+For each of ours, the one that is like it for longest is enough."""
+
+_ALIASES = {"-tp": TENSOR, "-pp": PIPELINE, "-dp": DATA, "-sc": SPECULATIVE}
+_NEGATIVE_NUMBER = re.compile(r"^-\d+(\.\d*)?$")
+
+
+@dataclass(frozen=True)
+class Option:
+    name: str
+    entry: str  # what follows the dot in --speculative-config.model, else ""
+    values: tuple[str, ...]
+
+
+def pairs(words: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Each option as written, with the values that follow it or stand behind its `=`."""
+    for index, word in enumerate(words):
+        if word == "--":
+            return
+        if not _is_option(word):
+            continue
+        name, equals, value = word.partition("=")
+        yield name, (value,) if equals else tuple(_until_option(words[index + 1 :]))
+
+
+def known_options(words: Sequence[str]) -> Iterator[Option]:
+    """The options that something here reads, in order."""
+    for written, values in pairs(words):
+        head, _, entry = written.partition(".")
+        name = _resolve(normalised(head))
+        if name:
+            yield Option(name, entry, values)
+
+
+def normalised(written: str) -> str:
+    head, dot, entry = written.partition(".")
+    return (head.replace("_", "-") if head.startswith("--") else head) + dot + entry
+
+
+def _is_option(word: str) -> bool:
+    return len(word) > 1 and word.startswith("-") and not _NEGATIVE_NUMBER.match(word)
+
+
+def _until_option(words: Iterable[str]) -> Iterator[str]:
+    for word in words:
+        if _is_option(word):
+            return
+        yield word
+
+
+def _resolve(name: str) -> str | None:
+    """The option that argparse would take a name for, if it is one that we read."""
+    if name in _ALIASES:
+        return _ALIASES[name]
+    if name in _READ:
+        return name
+    if not name.startswith("--") or name in _NEIGHBOURS:
+        return None
+    fitting = [option for option in _READ | _NEIGHBOURS if option.startswith(name)]
+    return fitting[0] if len(fitting) == 1 and fitting[0] in _READ else None
