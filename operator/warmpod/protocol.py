@@ -28,6 +28,9 @@ STOPPING_FILE = "stopping"
 GATE_CLOSED_FILE = "gate-closed"
 # The sidecar asks the launcher to end a boot: the file holds the boot's id and why, as JSON.
 END_BOOT_FILE = "end-boot.json"
+# The sidecar has the answers of the boot that runs with the settings of spec.warmup.compare, so
+# there is no such boot any more.
+REFERENCE_FILE = "reference.json"
 
 # The last file of a copy of the weights: the agent writes it, the launcher waits for it.
 RECEIPT_NAME = ".warmpod-receipt.json"

@@ -65,12 +65,12 @@ def start_launcher(
 ) -> Launcher:
     """Start the launcher on an engine.
 
-    `times` shortens waits, by module and name: {"supervisor.FIRST_TERM": 0.3}.
+    `times` shortens waits, by module and name: {"shutdown.FIRST_TERM": 0.3}.
     """
     launcher = LAUNCHER
     if times:
         changes = "".join(f"{name} = {seconds};" for name, seconds in times.items())
-        imports = "import sys; from warmpod.launcher import main, policy, supervisor;"
+        imports = "import sys; from warmpod.launcher import caches, main, policy, shutdown;"
         launcher = [sys.executable, "-c", f"{imports}{changes}sys.exit(main.main())"]
     command = [*launcher, "run", f"--run-dir={run_dir}", *options, "--", *engine]
     process = subprocess.Popen(
