@@ -103,13 +103,13 @@ class CacheWatch(threading.Thread):
         self._answers = answers
         self._is_warm = is_warm
         self._over = threading.Event()
-        self._seen = Size(0, 0)
+        self.seen = Size(0, 0)  # at the last look
         self._up = False
         self._told = 0
 
     def run(self) -> None:
         """Tell `cache-grew` with what was added, and once, when the engine answers, `caches`."""
-        self._seen = measure(self._directories)
+        self.seen = measure(self._directories)
         took = time.thread_time()  # seconds of CPU time
         while not self._over.wait(cache_look_pause(self._up, self._told, took)):
             if self._is_warm():
@@ -121,11 +121,11 @@ class CacheWatch(threading.Thread):
                 self._compare(size)
 
     def _compare(self, size: Size) -> None:
-        added = size.files - self._seen.files
+        added = size.files - self.seen.files
         if added > 0:
             self._told += 1
-            self._tell("cache-grew", files=added, bytes=max(0, size.bytes - self._seen.bytes))
-        self._seen = size
+            self._tell("cache-grew", files=added, bytes=max(0, size.bytes - self.seen.bytes))
+        self.seen = size
         if not self._up and self._answers():
             self._up = True
             self._tell("caches", files=size.files, bytes=size.bytes)

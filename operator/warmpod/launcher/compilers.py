@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterable
 from warmpod.launcher.processes import Process
 
 # Names as in /proc/PID/stat: of ninja's builds, of CUDA's compilers, and of the host's.
-COMPILERS = frozenset({"ninja", "nvcc", "cicc", "ptxas", "cudafe++", "hipcc", "g++", "cc1plus"})
+COMPILERS = frozenset(
+    {"ninja", "nvcc", "cicc", "ptxas", "ptxas-blackwell", "cudafe++", "hipcc", "g++", "cc1plus"}
+)
 # The next file of a build has its own process, so a program is over when two looks miss it.
 LOOKS_UNTIL_OVER = 2
 # An engine that compiles again and again must not fill the disk with events.

@@ -7,7 +7,6 @@ failed write is reported once and the launcher goes on.
 from __future__ import annotations
 
 import ctypes
-import errno
 import json
 import os
 import threading
@@ -21,6 +20,8 @@ MAX_BYTES = 1024 * 1024
 KEPT_BYTES = 256 * 1024
 # More than a boot writes. The engine shares the directory and may fill it.
 RESERVED_BYTES = 128 * 1024
+# Below this the sidecar can hardly write a file.
+LEAST_FREE_BYTES = 16 * 1024
 _FALLOC_FL_KEEP_SIZE = 1
 
 
@@ -45,8 +46,8 @@ class EventLog:
             else:
                 self._broken = False
 
-    def make_room(self) -> bool:
-        """Make the file ready for the events of a boot; False when the directory is full.
+    def make_room(self) -> None:
+        """Make the file ready for the events of a boot.
 
         Drops the oldest events when the file has grown past MAX_BYTES. The new file takes the old
         one's place by rename, so a reader never sees half of it. Then takes room at the end of
@@ -56,19 +57,20 @@ class EventLog:
             try:
                 if self._path.exists() and self._path.stat().st_size > MAX_BYTES:
                     self._keep_tail()
-                self._reserve()
+                descriptor = self._open()
             except OSError as failed:
-                if failed.errno == errno.ENOSPC:
-                    return False
                 self._report(failed)
-        return True
-
-    def _reserve(self) -> None:
-        descriptor = self._open()
-        try:
+                return
             reserve(descriptor, os.fstat(descriptor).st_size, RESERVED_BYTES)
-        finally:
             os.close(descriptor)
+
+    def is_full(self) -> bool:
+        """Whether nothing else can be written into the file's directory."""
+        try:
+            free = os.statvfs(self._path.parent)
+        except OSError:
+            return False
+        return free.f_bavail * free.f_frsize < LEAST_FREE_BYTES
 
     def _open(self) -> int:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
@@ -103,15 +105,11 @@ class EventLog:
 
 
 def reserve(descriptor: int, start: int, length: int) -> None:
-    """Take room for a file that it will grow into; raises OSError when there is none.
+    """Take room for a file that it will grow into; it keeps its size.
 
-    The file keeps its size. Where there is no such call, nothing is reserved.
+    Where there is no such call, or no room, the file grows as any other.
     """
-    libc = ctypes.CDLL(None, use_errno=True)
-    if not hasattr(libc, "fallocate"):
-        return
-    offset, size = ctypes.c_int64(start), ctypes.c_int64(length)
-    if libc.fallocate(descriptor, _FALLOC_FL_KEEP_SIZE, offset, size) != 0:
-        number = ctypes.get_errno()
-        if number == errno.ENOSPC:
-            raise OSError(number, os.strerror(number))
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "fallocate"):
+        offset, size = ctypes.c_int64(start), ctypes.c_int64(length)
+        libc.fallocate(descriptor, _FALLOC_FL_KEEP_SIZE, offset, size)

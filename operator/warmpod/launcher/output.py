@@ -129,14 +129,14 @@ class Listener:
 class Output:
     """The two pipes of a boot and the threads that empty them."""
 
-    def __init__(self, hear: Callable[[str], None]) -> None:
+    def __init__(self, hear: Callable[[str], object]) -> None:
         self._hear = hear
         self._pipes = {target: os.pipe() for target in (1, 2)}
         self._threads: list[threading.Thread] = []
-        # Held while a chunk is taken out of a pipe and heard, so that an empty pipe means that
-        # all of it was heard.
         self._heard = threading.Condition()
-        self._open: set[int] = set()  # read ends
+        # Read ends. A chunk is taken out of a pipe and marked as not heard yet at once.
+        self._open: set[int] = set()
+        self._hearing: set[int] = set()
 
     def ends_for_engine(self) -> list[tuple[int, int]]:
         """Pairs of (the pipe's write end, the engine's descriptor for it)."""
@@ -159,7 +159,9 @@ class Output:
         Not for the pipes' end, because a process that outlived the engine may hold them open.
         """
         with self._heard:
-            self._heard.wait_for(lambda: not any(map(unread, self._open)), seconds)
+            self._heard.wait_for(
+                lambda: not self._hearing and not any(map(unread, self._open)), seconds
+            )
 
     def join(self, seconds: float) -> None:
         """Wait until all output was passed on, at most `seconds`.
@@ -182,7 +184,10 @@ class Output:
         """The next chunk, heard already; nothing at the end."""
         with self._heard:
             chunk = os.read(source, CHUNK_BYTES)
-            self._listen(splitter.feed(chunk or b"\n"))
+            self._hearing.add(source)
+        self._listen(splitter.feed(chunk or b"\n"))
+        with self._heard:
+            self._hearing.discard(source)
             if not chunk:
                 self._open.discard(source)
                 os.close(source)

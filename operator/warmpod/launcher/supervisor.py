@@ -106,7 +106,7 @@ class Supervisor:
     def _run_boot(self, number: int, command: Command) -> tuple[str, Ending]:
         """One boot from its lock to the end of its last process."""
         boot_id = secrets.token_hex(6)
-        has_room = self._events.make_room()
+        self._events.make_room()
         try:
             lock = BootLock(self._options.run_dir, boot_id)
         except OSError as failed:
@@ -118,7 +118,7 @@ class Supervisor:
         boot.tell(
             "boot-started", number=number, lock=lock.path.name, argv=list(command.argv), **facts
         )
-        if not has_room:
+        if self._events.is_full():
             self._tell_full(boot)
         ending = self._live(boot, command)
         self._loop.boot = None

@@ -82,7 +82,7 @@ PREFIX = "(EngineCore pid=97) INFO 11-30 02:47:13 [core.py:105] "
         ("JIT kernel warmup finished in 2.10s.", Stage("jit", 2.1, "finished")),
         ("JIT kernel warmup failed after 2.10s.", Stage("jit", 2.1, "failed")),
         (
-            "Capturing CUDA graphs (mixed prefill-decode, PIECEWISE):   0%|  | 0/67 [00:00<?, ?it/s]",
+            "Capturing CUDA graphs (mixed prefill-decode, PIECEWISE):   0%|  | 0/67 [00:00<?]",
             Stage("graphs_start"),
         ),
         ("Capturing prefill CUDA graphs (FULL):   0%|", Stage("graphs_start")),
