@@ -154,6 +154,60 @@ DRIVER_MISMATCH = Reason(
     "The node's GPU driver is too old for the CUDA version in the engine image.",
     "Update the node's driver, or choose an older CUDA version in spec.engine.image.",
 )
+CONTEXT_TOO_LONG = Reason(
+    "ContextTooLong",
+    "The context length that was asked for is longer than the model's own.",
+    "Lower --max-model-len in spec.engine.args to what the message names, or take it out.",
+)
+NOT_ENOUGH_GPUS = Reason(
+    "NotEnoughGpus",
+    "The engine is to run on more GPUs than its container has.",
+    "Give spec.engine.resources.limits as many GPUs as --tensor-parallel-size times "
+    "--pipeline-parallel-size in spec.engine.args need, or lower these.",
+)
+PARALLEL_SIZE_MISMATCH = Reason(
+    "ParallelSizeMismatch",
+    "The model's attention heads cannot be divided among that many GPUs.",
+    "Choose a --tensor-parallel-size in spec.engine.args that divides the number in the message.",
+)
+UNSUPPORTED_QUANTIZATION = Reason(
+    "UnsupportedQuantization",
+    "The engine or the GPU cannot run weights that are quantised this way.",
+    "Choose other nodes in spec.pod.nodeSelector, another spec.engine.image, or other weights; or "
+    "correct --quantization in spec.engine.args.",
+)
+REMOTE_CODE_NEEDED = Reason(
+    "RemoteCodeNeeded",
+    "The model comes with code of its own, which the engine does not run unasked.",
+    "If you trust that code, add --trust-remote-code to spec.engine.args; else choose an engine "
+    "version in spec.engine.image that knows the model.",
+)
+GATED_MODEL = Reason(
+    "GatedModel",
+    "The engine tried to download a file that the account of its token may not have.",
+    "Put the file into spec.model.image, or have the model's owners grant access to the account.",
+)
+WEIGHTS_DAMAGED = Reason(
+    "WeightsDamaged",
+    "The engine cannot read a weights file: it is cut short, or is no safetensors file.",
+    "Build and push the image in spec.model.image again.",
+)
+SHARED_MEMORY_TOO_SMALL = Reason(
+    "SharedMemoryTooSmall",
+    "The engine's processes need more shared memory than /dev/shm has.",
+    "Take your own mount of /dev/shm out of spec.engine.volumeMounts, or make it larger; it counts "
+    "as memory of the pod.",
+)
+NCCL_FAILED = Reason(
+    "NcclFailed",
+    "The GPUs of the engine could not talk to each other (NCCL).",
+    "Set NCCL_DEBUG=INFO in spec.engine.env and look at the engine's log for the first error.",
+)
+RUN_DIRECTORY_FULL = Reason(
+    "RunDirectoryFull",
+    "The directory that launcher and sidecar share, /run/warmpod, is full.",
+    "Remove what the engine wrote there, or delete the pod; correct what writes there.",
+)
 NO_GPU = Reason(
     "NoGpu",
     "The engine found no accelerator.",

@@ -6,13 +6,14 @@ import fcntl
 import json
 import os
 import signal
-from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
-from warmpod.launcher.console import say
+from warmpod.launcher.compilers import Compilers
 from warmpod.launcher.events import EventLog
 from warmpod.launcher.output import Listener, Output
 from warmpod.launcher.policy import Ending
+from warmpod.launcher.reference import Command
 from warmpod.launcher.watch import EngineProcesses
 from warmpod.protocol import WARM_FILE
 
@@ -57,23 +58,26 @@ def remove_old_locks(run_dir: Path) -> None:
 class Boot:
     """A running engine. Made by `start`; over once `ending` is not None."""
 
-    def __init__(self, boot: str, number: int, lock: BootLock, events: EventLog) -> None:
+    def __init__(self, boot: str, lock: BootLock, events: EventLog) -> None:
         self.id = boot
-        self.number = number
         self.pid = 0
         self.ending: Ending | None = None
+        self.asked = ""  # the cause of its end, when the sidecar asked for it
         self.listener = Listener(boot, events)
-        self.processes = EngineProcesses()
+        self.tell = partial(events.write, boot=boot)
+        compilers = Compilers(lambda event, program: self.tell(event, program=program))
+        self.processes = EngineProcesses(compilers.look)
         self._output = Output(self.listener.hear)
         self._lock = lock
 
-    def start(self, argv: Sequence[str]) -> None:
+    def start(self, command: Command) -> None:
         """Start the engine in a process group of its own; raises BootFailedError."""
+        argv = command.argv
         try:
             self.pid = os.posix_spawnp(
                 argv[0],
                 list(argv),
-                os.environ,
+                command.environment,
                 file_actions=[
                     (os.POSIX_SPAWN_DUP2, write_end, target)
                     for write_end, target in self._output.ends_for_engine()
@@ -99,19 +103,19 @@ class Boot:
         self._lock.release()
         self.processes.close()
 
-    def settle(self, seconds: float) -> None:
-        """Wait for what is left of the output, at most `seconds`."""
+    def hear_out(self, seconds: float) -> None:
+        """Wait until what was written so far is heard, at most `seconds`."""
+        self._output.drain(seconds)
+
+    def finish_output(self, seconds: float) -> None:
+        """Wait until all output is passed on, at most `seconds`."""
         self._output.join(seconds)
 
 
 def was_warm(run_dir: Path, boot: str) -> bool:
-    """Whether the sidecar found this boot warm."""
-    path = run_dir / WARM_FILE
+    """Whether the sidecar found this boot warm. A mark that cannot be read says nothing."""
     try:
-        record = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        return False
-    except (OSError, ValueError) as broken:
-        say(f"{path} cannot be read, so the boot counts as not warm: {broken}")
+        record = json.loads((run_dir / WARM_FILE).read_bytes())
+    except (OSError, ValueError):
         return False
     return isinstance(record, dict) and record.get("boot") == boot and record.get("warm") is True

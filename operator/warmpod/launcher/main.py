@@ -11,6 +11,7 @@ from pathlib import Path
 from warmpod.launcher import processes
 from warmpod.launcher.console import say
 from warmpod.launcher.prestop import pre_stop
+from warmpod.launcher.reference import Command, read_argv, read_environment, reference_command
 from warmpod.launcher.supervisor import Options, Supervisor
 from warmpod.launcher.wakeups import Wakeups
 
@@ -39,7 +40,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     processes.adopt_orphans()
     options = Options(
         run_dir=run_dir,
-        argv=engine,
+        command=Command(engine, os.environ),
+        reference=reference_of(arguments),
         port=arguments.port,
         scheme=arguments.scheme,
         wait_for=arguments.wait_for,
@@ -47,6 +49,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         max_failed_boots=arguments.max_failed_boots,
     )
     return Supervisor(options, wakeups).run()
+
+
+def reference_of(arguments: argparse.Namespace) -> Command | None:
+    """The boot to compare with, if there is to be one."""
+    if arguments.reference_argv is None:
+        return None
+    return reference_command(arguments.reference_argv, arguments.reference_env, os.environ)
 
 
 def split_at_dashes(words: list[str]) -> tuple[list[str], list[str]]:
@@ -74,6 +83,12 @@ def parser() -> argparse.ArgumentParser:
         type=int,
         default=3,
         help="give up after this many boots in a row that never became warm",
+    )
+    run.add_argument(
+        "--reference-argv", type=read_argv, help="first run this engine, as a JSON list of words"
+    )
+    run.add_argument(
+        "--reference-env", type=read_environment, default={}, help="its variables, as JSON object"
     )
     hook = actions.add_parser("pre-stop", help="have the gate closed; the preStop hook")
     hook.add_argument("--run-dir", type=Path, required=True, help="directory shared with warmup")

@@ -6,15 +6,19 @@ free to notice the engine's death.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import select
+import termios
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from typing import Any
 
 from warmpod.launcher.console import say
 from warmpod.launcher.events import EventLog
+from warmpod.launcher.policy import phase_after, reason_in_phase
 from warmpod.launcher.stages import Failure, Finding, LateCompile, Stage, clean, findings
 
 CHUNK_BYTES = 65536
@@ -25,9 +29,10 @@ MAX_FINDINGS = 1000
 
 
 class LineSplitter:
-    """Cuts chunks into lines of text; progress bars end theirs with a carriage return.
+    """Cuts chunks into lines of text.
 
-    Of a line longer than MAX_LINE_BYTES only the beginning is kept.
+    A progress bar begins its line with a carriage return and may never end it, so what follows one
+    is taken at once. Of a line longer than MAX_LINE_BYTES only the beginning is kept.
     """
 
     def __init__(self) -> None:
@@ -36,11 +41,16 @@ class LineSplitter:
 
     def feed(self, chunk: bytes) -> list[str]:
         """The lines that `chunk` completes."""
-        pieces = (self._rest + chunk).replace(b"\r", b"\n").split(b"\n")
+        data = self._rest + chunk
+        bar = data.rfind(b"\r") > data.rfind(b"\n")
+        pieces = data.replace(b"\r", b"\n").split(b"\n")
         if self._skipping and len(pieces) > 1:
             pieces.pop(0)
             self._skipping = False
         self._rest = pieces.pop()
+        if bar:
+            pieces.append(self._rest)
+            self._rest = b""
         if self._skipping:
             self._rest = b""
         elif len(self._rest) > MAX_LINE_BYTES:
@@ -59,8 +69,9 @@ class Listener:
         self._events = events
         self._lock = threading.Lock()
         self._last: deque[str] = deque(maxlen=LAST_LINES)
-        self._reasons: set[str] = set()
+        self._depths: dict[str, int] = {}  # of the reasons that were told
         self._left = MAX_FINDINGS
+        self._phase = ""
         self.ready = threading.Event()
 
     def hear(self, line: str) -> None:
@@ -81,36 +92,51 @@ class Listener:
             self._left = 0
 
     def _tell(self, finding: Finding) -> None:
-        if isinstance(finding, Stage) and finding.name == "ready":
-            self.ready.set()
-        if self._left == 0:
-            return
         if isinstance(finding, Stage):
-            facts = {"seconds": finding.seconds, "detail": finding.detail}
-            known = {name: value for name, value in facts.items() if value is not None}
-            self._events.write("stage", self._boot, stage=finding.name, **known)
+            self._tell_stage(finding)
         elif isinstance(finding, LateCompile):
-            self._events.write("late-compile", self._boot, kernel=finding.kernel)
+            self._write("late-compile", kernel=finding.kernel)
         else:
             self._tell_failure(finding)
-        self._left -= 1
+
+    def _tell_stage(self, stage: Stage) -> None:
+        phase = phase_after(stage.name, self._phase)
+        in_phase = stage.name == "graphs_start" and phase == self._phase
+        self._phase = phase
+        if in_phase:
+            return  # a progress bar has many lines
+        if stage.name == "ready":
+            self.ready.set()
+        facts = {"seconds": stage.seconds, "detail": stage.detail}
+        known = {name: value for name, value in facts.items() if value is not None}
+        self._write("stage", stage=stage.name, **known)
 
     def _tell_failure(self, failure: Failure) -> None:
         """Tell each reason once, and nothing that only follows from one that was told."""
-        known = bool(self._reasons) if failure.consequence else failure.reason in self._reasons
-        if known:
+        reason = reason_in_phase(failure.reason, self._phase)
+        causes = [depth for depth in self._depths.values() if depth <= failure.depth]
+        if reason in self._depths or (failure.depth and causes):
             return
-        self._reasons.add(failure.reason)
-        self._events.write("failure", self._boot, reason=failure.reason, line=failure.line)
+        self._depths[reason] = failure.depth
+        self._write("failure", reason=reason, line=failure.line)
+
+    def _write(self, event: str, **fields: Any) -> None:
+        if self._left > 0:
+            self._left -= 1
+            self._events.write(event, self._boot, **fields)
 
 
 class Output:
     """The two pipes of a boot and the threads that empty them."""
 
-    def __init__(self, hear: Callable[[str], None]) -> None:
+    def __init__(self, hear: Callable[[str], object]) -> None:
         self._hear = hear
         self._pipes = {target: os.pipe() for target in (1, 2)}
         self._threads: list[threading.Thread] = []
+        self._heard = threading.Condition()
+        # Read ends. A chunk is taken out of a pipe and marked as not heard yet at once.
+        self._open: set[int] = set()
+        self._hearing: set[int] = set()
 
     def ends_for_engine(self) -> list[tuple[int, int]]:
         """Pairs of (the pipe's write end, the engine's descriptor for it)."""
@@ -120,11 +146,22 @@ class Output:
         """Begin to pass output on; call it once the engine holds the pipes' write ends."""
         for target, (read_end, write_end) in self._pipes.items():
             os.close(write_end)
+            self._open.add(read_end)
             thread = threading.Thread(
                 target=self._copy, args=(read_end, target), name=f"output-{target}", daemon=True
             )
             thread.start()
             self._threads.append(thread)
+
+    def drain(self, seconds: float) -> None:
+        """Wait until everything that was written so far is heard, at most `seconds`.
+
+        Not for the pipes' end, because a process that outlived the engine may hold them open.
+        """
+        with self._heard:
+            self._heard.wait_for(
+                lambda: not self._hearing and not any(map(unread, self._open)), seconds
+            )
 
     def join(self, seconds: float) -> None:
         """Wait until all output was passed on, at most `seconds`.
@@ -137,12 +174,25 @@ class Output:
 
     def _copy(self, source: int, target: int) -> None:
         splitter = LineSplitter()
+        readable = select.poll()
+        readable.register(source, select.POLLIN)
         open_target = True
-        while chunk := os.read(source, CHUNK_BYTES):
-            self._listen(splitter.feed(chunk))
+        while readable.poll() and (chunk := self._take(source, splitter)):
             open_target = open_target and write_all(target, chunk)
-        self._listen(splitter.feed(b"\n"))
-        os.close(source)
+
+    def _take(self, source: int, splitter: LineSplitter) -> bytes:
+        """The next chunk, heard already; nothing at the end."""
+        with self._heard:
+            chunk = os.read(source, CHUNK_BYTES)
+            self._hearing.add(source)
+        self._listen(splitter.feed(chunk or b"\n"))
+        with self._heard:
+            self._hearing.discard(source)
+            if not chunk:
+                self._open.discard(source)
+                os.close(source)
+            self._heard.notify_all()
+        return chunk
 
     def _listen(self, lines: list[str]) -> None:
         """An engine whose pipe nobody empties hangs, so nothing in a line may end this thread."""
@@ -151,6 +201,11 @@ class Output:
                 self._hear(line)
             except Exception as failed:
                 say(f"a line of the engine's output was not understood: {failed!r}")
+
+
+def unread(descriptor: int) -> bool:
+    """Whether a pipe holds something."""
+    return any(fcntl.ioctl(descriptor, termios.FIONREAD, bytes(4)))
 
 
 def write_all(target: int, data: bytes) -> bool:

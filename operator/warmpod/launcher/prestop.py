@@ -22,8 +22,8 @@ def pre_stop(run_dir: Path) -> int:
     """
     stopping = run_dir / STOPPING_FILE
     try:
-        with stopping.open("x") as file:
-            file.write(f"{time.time()}\n")
+        # It stays empty: a full directory still takes a name.
+        stopping.touch(exist_ok=False)
         asked_at = stopping.stat().st_mtime_ns
     except FileExistsError:
         asked_at = 0

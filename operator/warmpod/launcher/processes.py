@@ -23,6 +23,7 @@ class Process:
     parent: int
     state: str
     exit_code: int  # as waitpid() gives it; only a zombie has one, and 0 where it is not shown
+    name: str = ""  # of the program, at most 15 characters
 
     @property
     def alive(self) -> bool:
@@ -43,11 +44,13 @@ def parse_stat(line: bytes) -> Process:
     """Read a line of /proc/PID/stat; the name in it may hold spaces and parentheses."""
     head, _, tail = line.rpartition(b")")
     fields = tail.split()
+    pid, _, name = head.partition(b" (")
     return Process(
-        pid=int(head.split(b" ", 1)[0]),
+        pid=int(pid),
         parent=int(fields[1]),
         state=fields[0].decode(),
         exit_code=int(fields[52 - 3]),  # field 52 of proc_pid_stat(5), counted from field 3
+        name=name.decode(errors="replace"),
     )
 
 

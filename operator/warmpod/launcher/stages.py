@@ -32,11 +32,14 @@ class LateCompile:
 
 @dataclass(frozen=True)
 class Failure:
-    """A line that names the cause of an engine's death, or that only follows from a cause."""
+    """A line that names the cause of an engine's death, or that only follows from a cause.
+
+    `depth` is 0 for a cause; a failure follows from those of its own depth and less.
+    """
 
     reason: str
     line: str
-    consequence: bool = False
+    depth: int = 0
 
 
 Finding = Stage | LateCompile | Failure
@@ -98,6 +101,7 @@ _STAGES = (
         "JIT kernel warmup",
         r"JIT kernel warmup (?P<detail>finished|failed) (?:in|after) (?P<seconds>[\d.]+)s",
     ),
+    _stage("graphs_start", "Capturing ", r"Capturing (?:[\w -]+ )?CUDA graphs\b"),
     _stage(
         "graphs",
         "Graph capturing finished",
@@ -120,16 +124,46 @@ _LATE_COMPILE = re.compile(
 )
 
 
+# These lines hold the words of users, which may be any text of the rules: of a prompt, an answer, a
+# stop word, a body that was refused.
+_OF_REQUESTS = (
+    "Received request ",
+    " details: prompt: ",
+    " JSON body: ",
+    "Generated response ",
+    "response_body={",
+    "Input prompt: ",
+    "Received messages request ",
+    "Convert to OpenAI request ",
+    " failed (bad request): ",
+    "Chat template rejected the request: ",
+)
+
+
 @dataclass(frozen=True)
 class _FailureRule:
     reason: str
     texts: tuple[str, ...]
-    consequence: bool = False
+    depth: int = 0
 
 
 # The first rule that fits a line wins.
 _FAILURES = (
-    _FailureRule("OutOfMemory", ("CUDA out of memory", "OutOfMemoryError", "HIP out of memory")),
+    _FailureRule("OutOfMemoryInWeights", ("Failed to load model - not enough GPU memory",)),
+    _FailureRule(
+        "OutOfMemory",
+        (
+            "CUDA out of memory",
+            "OutOfMemoryError",
+            "HIP out of memory",
+            "XPU out of memory",
+            "CUDA error: out of memory",
+            "HIP error: out of memory",
+            "CUBLAS_STATUS_ALLOC_FAILED",
+            "DefaultCPUAllocator: can't allocate memory",
+            "is less than desired CPU memory utilization",
+        ),
+    ),
     _FailureRule(
         "KVCacheTooSmall",
         (
@@ -139,6 +173,35 @@ _FAILURES = (
         ),
     ),
     _FailureRule("GpuBusy", ("is less than desired GPU memory utilization",)),
+    _FailureRule("ContextTooLong", ("is greater than the derived max_model_len",)),
+    _FailureRule(
+        "NotEnoughGpus",
+        (
+            "is larger than the number of available GPUs",
+            "Tensor parallel size may exceed available GPUs",
+            "You don't have enough GPUs available in a current node",
+            "CUDA error: invalid device ordinal",
+            "HIP error: invalid device ordinal",
+            "DP adjusted local rank ",
+        ),
+    ),
+    _FailureRule("ParallelSizeMismatch", ("must be divisible by tensor parallel size",)),
+    _FailureRule(
+        "UnsupportedQuantization",
+        (
+            "Unknown quantization method: ",
+            "is not supported for the current GPU. Minimum capability",
+            "quantization is currently not supported in ",
+            "Quantization method specified in the model config (",
+        ),
+    ),
+    _FailureRule(
+        "RemoteCodeNeeded",
+        (
+            "consider setting `trust_remote_code=True`",
+            "Please pass the argument `trust_remote_code=True`",
+        ),
+    ),
     _FailureRule(
         "UnsupportedArgument",
         (
@@ -146,54 +209,132 @@ _FAILURES = (
             "error: ambiguous option:",
             "error: argument ",
             "error: the following arguments are required:",
+            "ValueError: Load format `",
+        ),
+    ),
+    _FailureRule(
+        "GatedModel",
+        (
+            "403 Client Error",
+            "Client error '403 Forbidden'",
+            "you are not in the authorized list",
+            "is awaiting a review from the repo authors",
         ),
     ),
     _FailureRule(
         "MissingToken",
-        ("GatedRepoError", "401 Client Error", "You are trying to access a gated repo"),
+        (
+            "401 Client Error",
+            "Client error '401 Unauthorized'",
+            "You must have access to it and be authenticated to access it",
+        ),
+    ),
+    # It is said for both; the lines around it tell which.
+    _FailureRule(
+        "MissingToken",
+        ("GatedRepoError", "You are trying to access a gated repo", "is a gated repository"),
+        depth=1,
     ),
     _FailureRule(
         "ModelNotFound",
         (
             "Invalid repository ID or local directory specified",
             "is not a local folder and is not a valid model identifier",
+            "is not a local folder or a valid repository name",
             "does not appear to have a file named",
+            "does not appear to have files named",
             "Repo id must be in the form",
+            "Repo id must use alphanumeric chars",
             "Cannot find any model weights with",
-            "Couldn't connect to 'https://huggingface.co'",
+            "We couldn't connect to 'https://",
+            "in the disk cache and outgoing traffic has been disabled",
+            "offline mode is enabled. To disable it, please unset the `HF_HUB_OFFLINE`",
         ),
     ),
-    _FailureRule("UnsupportedModel", ("are not supported for now. Supported architectures:",)),
-    _FailureRule("PortInUse", ("[Errno 98]", "Address already in use", "address already in use")),
+    _FailureRule("WeightsDamaged", ("SafetensorError", "Error while deserializing header")),
+    _FailureRule(
+        "UnsupportedModel",
+        (
+            "are not supported for now. Supported architectures:",
+            "is not supported in-tree anymore",
+            "but Transformers does not recognize this architecture",
+        ),
+    ),
+    # Not "Address already in use" alone: vLLM says that, too, when it tries another port.
+    _FailureRule("PortInUse", ("[Errno 98]", "address already in use")),
     _FailureRule(
         "DriverMismatch",
         (
             "The NVIDIA driver on your system is too old",
             "CUDA driver version is insufficient for CUDA runtime version",
             "forward compatibility was attempted on non supported HW",
+            "system has unsupported display driver / cuda driver combination",
+            "the provided PTX was compiled with an unsupported toolchain",
         ),
     ),
+    # A driver that does not fit shows no GPU either.
     _FailureRule(
         "NoGpu",
         (
             "No CUDA GPUs are available",
+            "No HIP GPUs are available",
             "Failed to infer device type",
             "no NVIDIA GPU detected",
             "Found no NVIDIA driver on your system",
         ),
+        depth=1,
     ),
-    _FailureRule("UnsupportedGpu", ("no kernel image is available for execution on the device",)),
+    _FailureRule(
+        "UnsupportedGpu",
+        (
+            "no kernel image is available for execution on the device",
+            "Bfloat16 is only supported on GPUs with compute capability",
+        ),
+    ),
+    _FailureRule(
+        "SharedMemoryTooSmall",
+        (
+            "Error while creating shared memory segment",
+            "insufficient shared memory (shm)",
+            "unable to allocate shared memory(shm) for file",
+            "unable to resize file </torch_",
+        ),
+    ),
     _FailureRule("DiskFull", ("No space left on device",)),
-    _FailureRule("WorkerDied", ("died unexpectedly, shutting down executor",), consequence=True),
+    # One rank's death breaks the connections of the others.
+    _FailureRule(
+        "NcclFailed",
+        (
+            "RuntimeError: NCCL error: ",
+            "DistBackendError: NCCL error in: ",
+            "ncclUnhandledCudaError",
+            "ncclSystemError",
+            "ncclInternalError",
+            "ncclInvalidUsage",
+            "ncclRemoteError",
+        ),
+        depth=1,
+    ),
+    _FailureRule(
+        "WorkerDied",
+        ("died unexpectedly, shutting down executor", "died unexpectedly (exit code: "),
+        depth=1,
+    ),
+    # What pydantic says of a setting that does not fit, where nothing above knows it.
+    _FailureRule("UnsupportedArgument", ("[type=value_error, input_value=ArgsKwargs(",), depth=1),
     _FailureRule(
         "EngineStartFailed",
-        ("EngineCore failed to start.", "Engine core initialization failed."),
-        consequence=True,
+        (
+            "EngineCore failed to start.",
+            "WorkerProc failed to start.",
+            "Engine core initialization failed.",
+        ),
+        depth=2,
     ),
 )
 
 
-FAILURE_REASONS = tuple(rule.reason for rule in _FAILURES)
+FAILURE_REASONS = frozenset(rule.reason for rule in _FAILURES)
 
 
 def clean(line: str) -> str:
@@ -202,8 +343,14 @@ def clean(line: str) -> str:
 
 
 def findings(line: str) -> Iterator[Finding]:
-    """What one line of the engine's output says."""
+    """What one line of the engine's output says; nothing if a user may have written it."""
     text = _COLOURS.sub("", line).rstrip()
+    for finding in _search(text):
+        if not any(piece in text for piece in _OF_REQUESTS):
+            yield finding
+
+
+def _search(text: str) -> Iterator[Finding]:
     stage = _find_stage(text)
     if stage is not None:
         yield stage
@@ -215,7 +362,7 @@ def findings(line: str) -> Iterator[Finding]:
             return
     for rule in _FAILURES:
         if any(piece in text for piece in rule.texts):
-            yield Failure(rule.reason, clean(text), rule.consequence)
+            yield Failure(rule.reason, clean(text), rule.depth)
             return
 
 

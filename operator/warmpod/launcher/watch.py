@@ -1,6 +1,6 @@
-"""Watches vLLM's own worker processes below the engine's main process.
+"""Watches the processes below the engine's main process, and among them vLLM's own workers.
 
-When one of them dies, the engine is dead; vLLM's own watchdog takes 4 to 7 s to act on it.
+When a worker dies, the engine is dead; vLLM's own watchdog takes 4 to 7 s to act on it.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import select
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from warmpod.launcher.policy import Ending
@@ -33,7 +34,9 @@ class WorkerDeath:
 class EngineProcesses:
     """The worker processes seen so far, each with a pidfd where the kernel gives one."""
 
-    def __init__(self) -> None:
+    def __init__(self, look: Callable[[list[Process]], None]) -> None:
+        """`look` is shown all processes below the engine at each scan."""
+        self._look = look
         self._pidfds: dict[int, int | None] = {}
         self._next_scan = 0.0
         self.dead: WorkerDeath | None = None
@@ -58,7 +61,9 @@ class EngineProcesses:
         return self.dead
 
     def _scan(self, main_pid: int) -> None:
-        for process in descendants(main_pid):
+        found = descendants(main_pid)
+        self._look(found)
+        for process in found:
             if process.pid not in self._pidfds and process.alive:
                 self._consider(process.pid)
 

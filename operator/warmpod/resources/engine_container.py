@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from typing import Any
 
 from warmpod.api.v1alpha1 import Resources, WarmModelSpec
+from warmpod.engine import EngineFacts, read
 from warmpod.protocol import LAUNCHER_MOUNT, RUN_MOUNT
 from warmpod.resources import names, weights_volume
 from warmpod.resources.rendering import Rendering, image_volume, mount, without_empty
@@ -35,7 +38,7 @@ def container(rendering: Rendering) -> dict[str, Any]:
             "image": rendering.engine_image,
             "imagePullPolicy": "IfNotPresent",
             "command": _launcher_command(rendering),
-            "args": _engine_command(rendering),
+            "args": _engine_command(rendering, rendering.model.spec.engine.args, _ours(rendering)),
             "env": _environment(spec),
             "ports": [{"name": names.ENGINE_PORT_NAME, "containerPort": rendering.port}],
             "resources": _resources(spec),
@@ -73,21 +76,59 @@ def _launcher_command(rendering: Rendering) -> list[str]:
         *([f"--wait-for={receipt}"] if receipt else []),
         f"--drain-seconds={grace - STOPPING_SECONDS}",
         f"--max-failed-boots={MAX_FAILED_BOOTS}",
+        *_reference(rendering),
         "--",
     ]
 
 
-def _engine_command(rendering: Rendering) -> list[str]:
+def _engine_command(rendering: Rendering, args: Sequence[str], ours: Sequence[str]) -> list[str]:
     """The user's own command is run as it is; else `vllm serve` with what only we know."""
-    engine = rendering.model.spec.engine
-    if engine.command:
-        return [*engine.command, *engine.args]
+    command = rendering.model.spec.engine.command
+    if command:
+        return [*command, *args]
+    return ["vllm", "serve", rendering.model_path, *ours, *args]
+
+
+def _ours(rendering: Rendering) -> list[str]:
     facts = rendering.facts
     ours = [] if facts.served_names else [f"--served-model-name={rendering.model.served_name}"]
-    # With a config file, spec.engine.port only repeats what that file says.
-    if engine.port and facts.port is None and facts.config_file is None:
-        ours.append(f"--port={engine.port}")
-    return ["vllm", "serve", rendering.model_path, *ours, *engine.args]
+    port = rendering.model.spec.engine.port
+    if port and _leaves_port(facts):
+        ours.append(f"--port={port}")
+    return ours
+
+
+def _leaves_port(facts: EngineFacts) -> bool:
+    """With a config file, spec.engine.port only repeats what that file says."""
+    return facts.port is None and facts.config_file is None
+
+
+def _reference(rendering: Rendering) -> list[str]:
+    """The boot of spec.warmup.compare, which comes before all others.
+
+    It must be found where the engine itself will be: under the same name, at the same port.
+    """
+    spec = rendering.model.spec
+    compare = spec.warmup.compare
+    if compare is None:
+        return []
+    facts = read(spec.engine.command, compare.args, spec.engine.env)
+    ours = []
+    if not facts.served_names:
+        served = rendering.facts.served_names or (rendering.model.served_name,)
+        ours += ["--served-model-name", *served]
+    if _leaves_port(facts):
+        ours.append(f"--port={rendering.port}")
+    variables = {variable.name: variable.value for variable in compare.env}
+    return [
+        f"--reference-argv={_unexpanded(_engine_command(rendering, compare.args, ours))}",
+        f"--reference-env={_unexpanded(variables)}",
+    ]
+
+
+def _unexpanded(value: Any) -> str:
+    """JSON in which the kubelet finds no $(NAME): what it put there could break the JSON."""
+    return json.dumps(value).replace("$", "\\u0024")
 
 
 def _environment(spec: WarmModelSpec) -> list[dict[str, Any]]:

@@ -142,6 +142,35 @@ def metrics(port: str, running_file: str, certificate: str = "") -> None:
     server.serve_forever()
 
 
+def compiler(program: str, cache: str, go: str) -> None:
+    """Be ready; when told to, run the program and write into the cache."""
+    import subprocess
+
+    say(READY)
+    while not Path(go).exists():
+        time.sleep(0.01)
+    subprocess.run([program, "1"], check=True)
+    folder = Path(cache, "kernel")
+    folder.mkdir(parents=True)
+    (folder / "k.new").write_bytes(b"12345")
+    (folder / "k.new").rename(folder / "k.so")
+    time.sleep(FOR_EVER)
+
+
+def fill(directory: str, mark: str) -> None:
+    """At the first time, fill the directory and die; then serve."""
+    if not Path(mark).exists():
+        Path(mark).touch()
+        with Path(directory, "mine").open("wb", buffering=0) as file:
+            while True:
+                try:
+                    file.write(b"x" * 4096)
+                except OSError:
+                    break
+        sys.exit(1)
+    serve()
+
+
 def environment() -> None:
     """Print the environment."""
     import json

@@ -55,6 +55,14 @@ class Launcher:
         (self.run_dir / "warm.json").write_text(json.dumps({"boot": boot, "warm": True}))
         return boot
 
+    def ask_to_end(self, boot: str) -> Path:
+        """Do what the sidecar does when a boot's warm-up has failed."""
+        path = self.run_dir / "end-boot.json"
+        new = self.run_dir / ".end-boot.json.new"
+        new.write_text(json.dumps({"boot": boot, "why": "no progress"}))
+        new.replace(path)
+        return path
+
     def exit_code(self) -> int:
         """Wait for the launcher's end."""
         return self.process.wait(30)
@@ -65,12 +73,14 @@ def start_launcher(
 ) -> Launcher:
     """Start the launcher on an engine.
 
-    `times` shortens waits, by module and name: {"supervisor.FIRST_TERM": 0.3}.
+    `times` shortens waits, by module and name: {"shutdown.FIRST_TERM": 0.3}.
     """
     launcher = LAUNCHER
     if times:
         changes = "".join(f"{name} = {seconds};" for name, seconds in times.items())
-        imports = "import sys; from warmpod.launcher import main, policy, supervisor;"
+        imports = (
+            "import sys; from warmpod.launcher import mainloop, main, policy, requests, shutdown;"
+        )
         launcher = [sys.executable, "-c", f"{imports}{changes}sys.exit(main.main())"]
     command = [*launcher, "run", f"--run-dir={run_dir}", *options, "--", *engine]
     process = subprocess.Popen(

@@ -174,7 +174,7 @@ def test_output_is_passed_on_unchanged(launch: Launch, tmp_path: Path) -> None:
 def test_process_that_keeps_the_pipes_open_does_not_block(launch: Launch, tmp_path: Path) -> None:
     pid_file = tmp_path / "holder"
     launcher = launch(
-        fake("holder", pid_file), "--max-failed-boots=1", times={"supervisor.LEFTOVERS_TERM": 0.3}
+        fake("holder", pid_file), "--max-failed-boots=1", times={"shutdown.LEFTOVERS_TERM": 0.3}
     )
     assert launcher.exit_code() == 5
     assert not is_alive(int(pid_file.read_text()))

@@ -99,7 +99,7 @@ def test_engine_that_ignores_the_first_signal_gets_a_second(launch: Launch) -> N
         fake("stubborn"),
         f"--port={free_port()}",
         "--drain-seconds=0",
-        times={"supervisor.FIRST_TERM": 0.3},
+        times={"shutdown.FIRST_TERM": 0.3},
     )
     launcher.wait_ready()
     launcher.process.terminate()

@@ -67,6 +67,53 @@ def test_arguments_go_through_byte_for_byte() -> None:
     ]
 
 
+def reference_options(args: list[str], env: list[Any] | None = None, **spec: Any) -> list[str]:
+    compare = {"args": args, "env": env or []}
+    options = launcher_options(warmup={"compare": compare}, **spec)
+    return [option for option in options if option.startswith("--reference-")]
+
+
+def test_the_boot_to_compare_with_has_the_same_name_and_port() -> None:
+    argv, env = reference_options(
+        ["-cc.pass_config.fuse_norm_quant=false"],
+        [{"name": "VLLM_USE_X", "value": "0"}],
+        engine={"args": ["--served-model-name", "a", "b", "--port=8002", "--enforce-eager"]},
+    )
+    assert json.loads(argv.removeprefix("--reference-argv=")) == [
+        "vllm",
+        "serve",
+        "/models/llama",
+        "--served-model-name",
+        "a",
+        "b",
+        "--port=8002",
+        "-cc.pass_config.fuse_norm_quant=false",
+    ]
+    assert json.loads(env.removeprefix("--reference-env=")) == {"VLLM_USE_X": "0"}
+
+
+def test_the_boot_to_compare_with_may_say_its_name_and_port_itself() -> None:
+    argv, _ = reference_options(["--served-model-name=z", "--port=9"])
+    words = json.loads(argv.removeprefix("--reference-argv="))
+    assert words == ["vllm", "serve", "/models/llama", "--served-model-name=z", "--port=9"]
+
+
+def test_an_own_command_runs_the_boot_to_compare_with() -> None:
+    argv, _ = reference_options(["serve 2"], engine={"command": ["bash", "-c"], "args": ["serve"]})
+    assert json.loads(argv.removeprefix("--reference-argv=")) == ["bash", "-c", "serve 2"]
+
+
+def test_the_kubelet_expands_nothing_within_json() -> None:
+    options = reference_options(["--api-key=$(KEY)"], [{"name": "A", "value": "$(B) $"}])
+    assert "$" not in "".join(options)
+    assert json.loads(options[0].removeprefix("--reference-argv="))[-1] == "--api-key=$(KEY)"
+    assert json.loads(options[1].removeprefix("--reference-env=")) == {"A": "$(B) $"}
+
+
+def test_nothing_is_compared_unless_asked_for() -> None:
+    assert not [option for option in launcher_options() if "reference" in option]
+
+
 def test_an_own_command_gets_nothing_added() -> None:
     engine = {"command": ["bash", "-c"], "args": ["vllm serve x --port 8002"], "port": 8002}
     assert engine_container(warm_model(engine=engine))["args"] == [
