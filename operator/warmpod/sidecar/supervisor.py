@@ -103,6 +103,8 @@ class Supervisor:
 
     def _take(self, event: LauncherEvent) -> None:
         self._timeline.note(event)
+        if event.name == "launcher-started":
+            self._metrics.launcher_started(event.fields.get("gpus"))
         if event.name == "late-compile" and self._exercise_of(event.boot):
             self._record().late_compiles += 1
         warm_before = self._earlier.boot if self._earlier else None
@@ -178,6 +180,7 @@ class Supervisor:
         self._timeline.mark("gate", time.time())
         text = self._timeline.render(current.evidence)
         self._startup.want(Wish("True", reasons.RECORDED, text))
+        self._metrics.started(text)
         if memory is not None and verdict.reason == reasons.WARM:
             self._metrics.warmed(memory.evidence)
             self._remember(memory)

@@ -26,6 +26,7 @@ from unit.controller.builders import (
 from unit.controller.fake_kube import FakeKube
 from warmpod.controller.apply import Applier
 from warmpod.controller.cache import Cache
+from warmpod.controller.gates import Gates
 from warmpod.controller.kinds import (
     CACHED,
     CONTROLLER_REVISION,
@@ -80,7 +81,8 @@ class Cluster:
 
     def restart(self) -> None:
         """Another operator process over the same cluster."""
-        self.cache = Cache()
+        gates = Gates()
+        self.cache = Cache(gates.changed)
         self.counters = CollectorRegistry()
         metrics = Metrics(self.counters, self.cache)
         kube: Any = self.kube
@@ -92,6 +94,7 @@ class Cluster:
             Applier(kube, self.cache, metrics),
             Recorder(kube, metrics, "test"),
             metrics,
+            gates,
             now=lambda: NOW,
         )
 
