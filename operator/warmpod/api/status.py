@@ -65,7 +65,7 @@ class Nodes(StrictBase):
 
 class StartupPhase(StrictBase):
     name: Annotated[str, Field(min_length=1, max_length=32)] = Field(
-        description="What was done: schedule, images, import, load-weights, compile, rounds, …"
+        description="What was done, for example images, import, load-weights or rounds."
     )
     milliseconds: Milliseconds = Field(description="How long it took.")
     silent: bool = Field(default=False, description="Whether the engine logs nothing about it.")

@@ -150,7 +150,8 @@ def _walk_pod(walk: _Walk, record: Record, facts: PodFacts) -> None:
     launcher = record.launcher
     if launcher is None:
         return
-    for time, name in _pod_marks(_of_first_run(facts, launcher + RESOLUTION_SECONDS)):
+    facts = _of_first_run(facts, launcher + RESOLUTION_SECONDS)
+    for time, name in _pod_marks(facts):
         walk.until(min(time, launcher), name, "kubernetes")
     rest = "sandbox-and-images" if facts.engine is None else "start-container"
     walk.until(launcher, rest, "kubernetes")
