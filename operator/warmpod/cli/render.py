@@ -18,8 +18,8 @@ BAR_COLUMNS = 40
 BARS = {"logged": ("█", "cyan"), "silent": ("▒", "yellow"), "kubernetes": ("▓", "blue")}
 BESIDE = "░"
 LEGEND = (
-    "█ logged or measured  ▒ the engine logs nothing  ▓ Kubernetes, in whole seconds  "
-    "░ ran beside: not on the critical path (*)"
+    "* critical path  █ logged or measured  ▒ the engine logs nothing  "
+    "▓ Kubernetes, in whole seconds  ░ ran beside the critical path"
 )
 COLOURS = {"True": "green", "False": "red", "Unknown": "yellow"}
 # Good news for these two is False.

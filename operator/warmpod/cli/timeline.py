@@ -97,7 +97,7 @@ def _lengths(item: Document) -> Iterator[tuple[str, float, Kind]]:
     # before the engine's container ran.
     parts: list[tuple[str, Any]] = [
         ("wait-for-weights", item.get("weightsSeconds")),
-        ("start-http", item.get("engineSeconds")),
+        ("start-engine", item.get("engineSeconds")),
         ("rounds", item.get("warmupSeconds")),
     ]
     rest = (item.get("startSeconds") or 0) - sum(seconds or 0 for _, seconds in parts)

@@ -32,7 +32,7 @@ _LEGEND = (
     ("logged", "logged or measured"),
     ("silent", "the engine logs nothing"),
     ("kubernetes", "Kubernetes, in whole seconds"),
-    ("beside", "ran beside: not on the critical path"),
+    ("beside", "ran beside the critical path"),
 )
 
 _STYLE = """

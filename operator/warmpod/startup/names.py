@@ -20,8 +20,8 @@ class PhaseName:
 
 PHASES: Final[Mapping[str, PhaseName]] = {
     "schedule": PhaseName("wait for a node", "scheduling"),
-    "sandbox": PhaseName("mount volumes, make the sandbox", "images"),
-    "sandbox-and-images": PhaseName("make the sandbox, pull images", "images"),
+    "sandbox": PhaseName("mount volumes and make the sandbox", "images"),
+    "sandbox-and-images": PhaseName("make the sandbox and pull images", "images"),
     "images": PhaseName("pull images of volumes and sidecar", "images"),
     "fill-weights": PhaseName("copy the weights into memory", "weights"),
     "engine-image": PhaseName("pull the engine's image", "images"),

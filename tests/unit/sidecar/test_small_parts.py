@@ -19,7 +19,6 @@ from warmpod.sidecar.lifecycle import BootEnded, Evidence
 from warmpod.sidecar.memory import WarmMemory, recall, remember
 from warmpod.sidecar.plan import Bucket, Plan, Served, TokenCost, make_plan
 from warmpod.sidecar.rounds import play_round
-from warmpod.sidecar.timeline import LONGEST_MESSAGE, Timeline
 
 GIVEN: dict[str, Any] = {
     "model": "tiny",
@@ -174,45 +173,6 @@ async def test_an_answer_may_be_empty_but_not_all_of_an_endpoint() -> None:
 
 def event(name: str, ts: float, boot: str = "", **fields: Any) -> LauncherEvent:
     return LauncherEvent(ts, boot, name, fields)
-
-
-def test_timeline() -> None:
-    timeline = Timeline()
-    timeline.note(event("launcher-started", 1.0))
-    timeline.note(event("boot-started", 2.0, "a", number=1))
-    timeline.note(event("stage", 3.0, "a", stage="weights"))
-    timeline.note(event("stage", 4.0, "a", stage="weights"))
-    timeline.note(event("stage", 5.0, "other", stage="compile"))
-    timeline.note(event("stage", 6.0, "a", stage="aot_hit"))
-    timeline.mark("http", 7.00049)
-    timeline.mark("gate", 9.0)
-    timeline.mark("gate", 11.0)
-    assert json.loads(timeline.render(Evidence(4, 0.0841, 0.022))) == {
-        "boot": "a",
-        "number": 1,
-        "cause": "pod-start",
-        "launcher": 1.0,
-        "boot_started": 2.0,
-        "stages": {"weights": 3.0, "aot_hit": 6.0},
-        "http": 7.0,
-        "gate": 9.0,
-        "rounds": 4,
-        "first_ttft_ms": 84.1,
-        "steady_ttft_ms": 22.0,
-        "compile": "hit",
-    }
-
-
-def test_timeline_of_a_restarted_container_and_its_bound() -> None:
-    timeline = Timeline()
-    timeline.note(event("launcher-started", 1.0))
-    timeline.note(event("launcher-started", 2.0))
-    timeline.note(event("boot-started", 3.0, "a", number=1))
-    for i in range(500):
-        timeline.note(event("stage", 1e9 + i, "a", stage=f"stage{i}"))
-    text = timeline.render(None)
-    assert json.loads(text)["cause"] == "container-restart"
-    assert len(text) <= LONGEST_MESSAGE
 
 
 def test_memory(tmp_path: Path) -> None:
