@@ -91,7 +91,11 @@ def _lengths(item: Document) -> Iterator[tuple[str, float, Kind]]:
     if item.get("phases"):
         for phase in item["phases"]:
             kind: Kind = "kubernetes" if phase["name"] in KUBERNETES else "logged"
-            yield phase["name"], phase["milliseconds"] / 1000, "silent" if phase.get("silent") else kind
+            yield (
+                phase["name"],
+                phase["milliseconds"] / 1000,
+                "silent" if phase.get("silent") else kind,
+            )
         return
     # Written by an operator that did not know phases. What the parts leave of the whole was spent
     # before the engine's container ran.

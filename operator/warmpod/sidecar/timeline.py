@@ -3,6 +3,7 @@
 `docs/labels.md` has the fields; `warmpod.startup` reads them."""
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -48,7 +49,6 @@ class Timeline:
     def __init__(self) -> None:
         self._launcher_starts: list[float] = []
         self._reference: float | None = None
-        self._boots = 0
         self._ending = ""
         self._restarts = 0
         self._cause = "pod-start"
@@ -59,7 +59,7 @@ class Timeline:
         match event.name:
             case "launcher-started":
                 self._launcher_starts.append(event.ts)
-                self._boots, self._reference, self._ending = 0, None, ""
+                self._reference, self._ending = None, ""
             case "boot-started" if event.fields.get("reference"):
                 self._reference = event.ts
             case "boot-started":
@@ -99,15 +99,11 @@ class Timeline:
         return _bounded(content)
 
     def _begin(self, event: LauncherEvent) -> None:
-        # A trimmed file of events may have lost the boots before.
-        later = self._boots > 0 or (int(event.fields["number"]) > 1 and self._reference is None)
-        if later:
+        if int(event.fields["number"]) > 1:
+            self._reference = None
             self._cause = WARMUP_FAILED if self._ending == WARMUP_FAILED else "engine-died"
         else:
             self._cause = "pod-start" if len(self._launcher_starts) <= 1 else "container-restart"
-        self._boots += 1
-        if later:
-            self._reference = None
         self._boot = event
         self._forget_boot()
 
@@ -175,8 +171,9 @@ def _milliseconds(seconds: float) -> float:
 
 
 def _seconds(value: object) -> float | None:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if is_number else None  # type: ignore[arg-type]
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if math.isfinite(value) else None
 
 
 def _bounded(content: dict[str, Any]) -> str:

@@ -117,9 +117,9 @@ def test_before_any_boot_there_is_nothing_to_show() -> None:
         pytest.param(
             [
                 event("launcher-started", 1.0, ""),
-                event("boot-started", 1.5, "r", number=1, reference=True),
+                event("boot-started", 1.5, "r", number=0, reference=True),
                 event("boot-ended", 1.8, "r", cause="reference-done"),
-                event("boot-started", 2.0, number=2),
+                event("boot-started", 2.0, number=1),
             ],
             "pod-start",
             0,
@@ -138,13 +138,13 @@ def test_cause(events: list[LauncherEvent], cause: str, restarts: int) -> None:
 def test_the_boot_to_compare_with_is_a_mark_of_the_boot_that_follows() -> None:
     found = timeline(
         event("launcher-started", 1.0, ""),
-        event("boot-started", 1.5, "r", number=1, reference=True),
+        event("boot-started", 1.5, "r", number=0, reference=True),
         event("stage", 1.6, "r", stage="weights"),
-        event("boot-started", 2.0, number=2),
+        event("boot-started", 2.0, number=1),
         begun=False,
     )
     assert (content(found)["reference"], content(found)["stages"]) == (1.5, {})
-    found.note(event("boot-started", 9.0, "b", number=3))
+    found.note(event("boot-started", 9.0, "b", number=2))
     assert "reference" not in content(found)
 
 
