@@ -437,3 +437,11 @@ DIGEST_UNRESOLVED = Reason(
     "The registry did not say what a tag stands for, so the tag is used as written.",
     "Write the image by digest in the spec, so that every pod runs the same content.",
 )
+POD_WARM = Reason(
+    "PodWarm", "A pod became warm; the message tells how long it took and where the time went."
+)
+GATE_CLOSED = Reason(
+    "GateClosed",
+    "A pod that took traffic takes none any more; the message has its reason and what was found.",
+    "See the row of that reason.",
+)

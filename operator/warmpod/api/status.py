@@ -1,4 +1,5 @@
-"""The status of a WarmModel: observed, never desired. All of it can be observed again."""
+"""The status of a WarmModel: observed, never desired. All of it can be observed again, except the
+start-ups of pods that are gone."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from warmpod.api.base import ATOMIC, StrictBase, keyed
 
 MAX_FAILED_NODES = 5
 MAX_LAST_STARTUPS = 5
+MAX_PHASES = 32
 
 MAX_COUNT = 1_000_000
 MAX_SECONDS = 365 * 24 * 3600
@@ -61,6 +63,14 @@ class Nodes(StrictBase):
     )
 
 
+class StartupPhase(StrictBase):
+    name: Annotated[str, Field(min_length=1, max_length=32)] = Field(
+        description="What was done, for example images, import, load-weights or rounds."
+    )
+    milliseconds: Milliseconds = Field(description="How long it took.")
+    silent: bool = Field(default=False, description="Whether the engine logs nothing about it.")
+
+
 class Startup(StrictBase):
     pod: PodName = Field(description="Name of the pod.")
     revision: RevisionName | None = Field(default=None, description="Revision that it ran.")
@@ -92,6 +102,11 @@ class Startup(StrictBase):
     )
     steady_token_milliseconds: Milliseconds | None = Field(
         default=None, description="Time to first token after warm-up."
+    )
+    phases: Annotated[tuple[StartupPhase, ...], Field(max_length=MAX_PHASES)] = Field(
+        default=(),
+        description="Where the time went; one after another, they make up the whole.",
+        json_schema_extra=ATOMIC,
     )
 
 

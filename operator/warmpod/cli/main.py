@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from enum import StrEnum
+from io import StringIO
 from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn
 
 import typer
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.markup import escape
 
-from warmpod.cli import golden, plans, render, timeline
+from warmpod.cli import golden, plans, render, timeline, waterfall
 from warmpod.cli.cluster import Cluster, ClusterError, Document, Snapshot
 from warmpod.weights.findings import WeightsError
 from warmpod.weights.pack import pack as pack_directory
@@ -28,12 +30,22 @@ app.add_typer(golden_app, name="golden")
 console = Console(highlight=False)
 errors = Console(stderr=True, highlight=False, soft_wrap=True)
 
+# Of text that is written to a file, where no terminal tells.
+PAGE_COLUMNS = 120
+
 Name = Annotated[str, typer.Argument(help="Name of the WarmModel.")]
 Namespace = Annotated[
     str | None, typer.Option("--namespace", "-n", help="Default: the context's namespace.")
 ]
 Kubeconfig = Annotated[Path | None, typer.Option(help="Default: as kubectl finds it.")]
 Context = Annotated[str | None, typer.Option(help="Context in the kubeconfig.")]
+
+
+class Output(StrEnum):
+    TEXT = "text"
+    SVG = "svg"
+    HTML = "html"
+    JSON = "json"
 
 
 @app.command()
@@ -54,10 +66,25 @@ def show_timeline(
     namespace: Namespace = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
+    output: Annotated[Output, typer.Option("--output", "-o", help="How to show it.")] = Output.TEXT,
+    output_file: Annotated[Path | None, typer.Option(help="Default: standard output.")] = None,
 ) -> None:
     """Show where the time of the last start-ups went."""
     snapshot = _snapshot(name, namespace, kubeconfig, context)
-    console.print(render.startups(timeline.startups(snapshot.warm_model, snapshot.pods)))
+    found = timeline.startups(snapshot.warm_model, snapshot.pods)
+    match output:
+        case Output.TEXT if output_file is None:
+            console.print(render.startups(found))
+            return
+        case Output.TEXT:
+            drawn = _plain(render.startups(found))
+        case Output.SVG:
+            drawn = waterfall.svg(found)
+        case Output.HTML:
+            drawn = waterfall.html(found, name)
+        case Output.JSON:
+            drawn = waterfall.as_json(found)
+    _write(drawn, output_file)
 
 
 @golden_app.command("record")
@@ -193,6 +220,22 @@ def _service(
 
 def _lines(path: Path) -> list[str]:
     return [line.strip() for line in path.read_text().splitlines() if line.strip()]
+
+
+def _plain(drawn: RenderableType) -> str:
+    page = StringIO()
+    Console(file=page, width=PAGE_COLUMNS, highlight=False).print(drawn)
+    return page.getvalue()
+
+
+def _write(text: str, path: Path | None) -> None:
+    if path is None:
+        typer.echo(text, nl=False)
+        return
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        _fail(f"{path} cannot be written: {error.strerror}")
 
 
 def _fail(message: str) -> NoReturn:

@@ -10,10 +10,17 @@ from rich.table import Table
 from rich.text import Text
 
 from warmpod.cli.cluster import Document, Snapshot
-from warmpod.cli.timeline import Startup
+from warmpod.cli.timeline import Shown
 from warmpod.protocol import GROUP, RESIDENT_CONDITION, WARM_CONDITION
+from warmpod.startup.phases import Phase
 
 BAR_COLUMNS = 40
+BARS = {"logged": ("█", "cyan"), "silent": ("▒", "yellow"), "kubernetes": ("▓", "blue")}
+BESIDE = "░"
+LEGEND = (
+    "* critical path  █ logged or measured  ▒ the engine logs nothing  "
+    "▓ Kubernetes, in whole seconds  ░ ran beside the critical path"
+)
 COLOURS = {"True": "green", "False": "red", "Unknown": "yellow"}
 # Good news for these two is False.
 INVERTED = ("Reconciling", "Stalled")
@@ -35,10 +42,11 @@ def status(snapshot: Snapshot, now: datetime) -> RenderableType:
     return Group(*parts)
 
 
-def startups(found: list[Startup]) -> RenderableType:
+def startups(found: list[Shown]) -> RenderableType:
     if not found:
         return Text("No start-up has been reported yet.")
-    return Group(*_with_gaps([_startup(startup) for startup in found]))
+    parts = [_startup(shown) for shown in found]
+    return Group(*_with_gaps([*parts, Text(LEGEND, style="dim")]))
 
 
 def age(then: str | None, now: datetime) -> str:
@@ -122,27 +130,36 @@ def _pods(title: str, pods: list[Document], condition: str, now: datetime) -> Ta
     return table
 
 
-def _startup(startup: Startup) -> RenderableType:
-    title = Text(f"{startup.pod}", style="bold")
-    title.append(f"  boot {startup.boot} ({startup.cause}), {startup.seconds:.1f} s", style="none")
+def _startup(shown: Shown) -> RenderableType:
+    name, _, rest = shown.title.partition("  ")
+    title = Text(name, style="bold")
+    title.append(f"  {rest}", style="none")
     table = Table.grid(padding=(0, 1))
     table.add_column()
     table.add_column(justify="right")
     table.add_column(no_wrap=True)
-    for segment in startup.segments:
+    for phase in shown.startup.phases:
         table.add_row(
-            Text(f"  {segment.name}"),
-            Text(f"{segment.seconds:.2f} s"),
-            Text(bar(segment.start, segment.end, startup.seconds), style="cyan"),
+            Text(f"{'*' if phase.critical else ' '} {phase.label}"),
+            Text(f"{phase.seconds:.2f} s"),
+            _bar(phase, shown.startup.begin, shown.startup.seconds),
         )
-    remarks = [Text(f"  {remark}", style="dim") for remark in startup.remarks]
+    remarks = [Text(f"  {remark}", style="dim") for remark in shown.remarks]
     return Group(title, table, *remarks)
+
+
+def _bar(phase: Phase, begin: float, total: float) -> Text:
+    shade, colour = BARS[phase.kind]
+    drawn = bar(phase.start - begin, phase.end - begin, total)
+    return Text(drawn.replace("█", shade if phase.critical else BESIDE), style=colour)
 
 
 def bar(start: float, end: float, total: float) -> str:
     """A bar at its place on the axis, at least one column wide."""
-    left = min(round(start / total * BAR_COLUMNS), BAR_COLUMNS - 1)
-    right = max(left + 1, round(end / total * BAR_COLUMNS))
+    if total <= 0:
+        return "█"
+    left = min(max(0, round(start / total * BAR_COLUMNS)), BAR_COLUMNS - 1)
+    right = min(max(left + 1, round(end / total * BAR_COLUMNS)), BAR_COLUMNS)
     return " " * left + "█" * (right - left)
 
 

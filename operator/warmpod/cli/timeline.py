@@ -1,176 +1,152 @@
-"""A start-up as segments on a time axis. Pure."""
+"""The start-ups of a WarmModel as its pods and its status tell them. Pure."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from warmpod.cli.cluster import Document
 from warmpod.protocol import TIMELINE_CONDITION
+from warmpod.startup import phases, pod_reader, record
+from warmpod.startup.names import PHASES, known
+from warmpod.startup.phases import Kind, Phase, Share, Startup
+from warmpod.startup.record import Record, number, text
 
-# What the engine had done when it wrote the log line of a stage.
-STAGES = {
-    "version": "import vLLM",
-    "args": "read the arguments",
-    "config": "read the model's configuration",
-    "engine_start": "start the engine process",
-    "dist": "join the ranks",
-    "load_start": "build the model",
-    "weights": "load the weights",
-    "model_loaded": "finish loading",
-    "aot_hit": "load compiled code",
-    "aot_fail": "try the compile cache",
-    "compile": "compile",
-    "compile_nonaot": "compile",
-    "profile": "profile memory",
-    "kv_size": "size the KV cache",
-    "jit": "compile kernels",
-    "graphs": "capture graphs",
-    "engine_ready": "finish the engine",
-    "http": "start HTTP",
-    "ready": "finish start-up",
-}
-# A shorter segment is joined to the next one: it would be a row without a bar.
-SHORTEST_SECONDS = 0.01
+# Of the phases that bounded the whole.
+MOST_CAUSES = 3
+
+KUBERNETES = ("schedule", "sandbox", "sandbox-and-images", "images", "engine-image")
 
 
 @dataclass(frozen=True)
-class Segment:
-    """Seconds from the beginning of the start-up."""
-
-    name: str
-    start: float
-    end: float
-
-    @property
-    def seconds(self) -> float:
-        return self.end - self.start
-
-
-@dataclass(frozen=True)
-class Startup:
-    """One boot's way from its cause to the open gate (or to where it is now)."""
+class Shown:
+    """One start-up and what is said below it."""
 
     pod: str
     boot: str
     cause: str
-    segments: tuple[Segment, ...]
-    remarks: tuple[str, ...]
+    startup: Startup
+    remarks: tuple[str, ...] = ()
 
     @property
-    def seconds(self) -> float:
-        return self.segments[-1].end if self.segments else 0.0
+    def title(self) -> str:
+        return f"{self.pod}  boot {self.boot} ({self.cause}), {self.startup.seconds:.1f} s"
 
 
-def startups(warm_model: Document, pods: Iterable[Document]) -> list[Startup]:
+def startups(warm_model: Document, pods: Iterable[Document]) -> list[Shown]:
     """The pods' own timelines, which know every stage, then what only the status remembers."""
-    found = [startup for pod in pods if (startup := from_pod(pod)) is not None]
-    known = {(startup.pod, startup.boot) for startup in found}
-    for item in warm_model.get("status", {}).get("lastStartups", []):
-        startup = from_status(item)
-        if (startup.pod, startup.boot) not in known:
-            found.append(startup)
+    found = [shown for pod in pods if (shown := from_pod(pod)) is not None]
+    known_boots = {(shown.pod, shown.boot) for shown in found}
+    for item in (warm_model.get("status") or {}).get("lastStartups") or []:
+        shown = from_status(item)
+        if (shown.pod, shown.boot) not in known_boots:
+            found.append(shown)
     return found
 
 
-def from_pod(pod: Document) -> Startup | None:
+def from_pod(pod: Document) -> Shown | None:
     """None for a pod that has not reported a start-up."""
-    for condition in pod.get("status", {}).get("conditions", []):
+    for condition in (pod.get("status") or {}).get("conditions") or []:
         if condition["type"] == TIMELINE_CONDITION:
-            return _from_message(pod, condition.get("message", ""))
+            found = record.read(condition.get("message") or "")
+            return _of_record(pod, found) if found is not None else None
     return None
 
 
-def from_status(item: Document) -> Startup:
-    """An entry of `.status.lastStartups`. It has only lengths: what they leave of the whole was
-    spent before the engine's container ran. A later boot in the same pod has no such part."""
-    lengths = [
-        ("wait for the weights", item.get("weightsSeconds")),
-        ("start the engine", item.get("engineSeconds")),
-        ("warm up", item.get("warmupSeconds")),
-    ]
-    known = sum(seconds or 0 for _, seconds in lengths)
-    whole = item.get("startSeconds") or 0
-    rest = max(0.0, whole - known) if item.get("cause") == "pod-start" else 0.0
-    segments, at = [], 0.0
-    for name, seconds in [("schedule, pull, mount", rest), *lengths]:
-        if seconds:
-            segments.append(Segment(name, at, at + seconds))
-            at += seconds
-    first, steady = item.get("firstTokenMilliseconds"), item.get("steadyTokenMilliseconds")
-    return Startup(
-        item.get("pod", ""),
-        item.get("boot") or "",
-        item.get("cause") or "",
-        tuple(segments),
-        tuple(_remarks(item.get("rounds"), first, steady, item.get("compile"))),
+def from_status(item: Document) -> Shown:
+    """An entry of `.status.lastStartups`. It has only lengths: the phases are laid end to end."""
+    at, laid = 0.0, []
+    for name, seconds, kind in _lengths(item):
+        laid.append(Phase(name, at, at + seconds, kind))
+        at += seconds
+    startup = Startup(0.0, tuple(laid))
+    found = Record(
+        rounds=number(item.get("rounds")),
+        first_ttft_ms=number(item.get("firstTokenMilliseconds")),
+        steady_ttft_ms=number(item.get("steadyTokenMilliseconds")),
+        compile=text(item.get("compile")),
+    )
+    return Shown(
+        str(item.get("pod", "")),
+        str(item.get("boot") or ""),
+        str(item.get("cause") or ""),
+        startup,
+        tuple(_remarks(found, startup)),
     )
 
 
-def _from_message(pod: Document, message: str) -> Startup | None:
-    try:
-        document = json.loads(message)
-    except ValueError:
-        return None
-    if not isinstance(document, dict):
-        return None
-    cause = str(document.get("cause", ""))
-    created = _created(pod) if cause == "pod-start" else None
-    first, steady = document.get("first_ttft_ms"), document.get("steady_ttft_ms")
-    return Startup(
-        pod["metadata"]["name"],
-        str(document.get("boot", "")),
-        cause,
-        tuple(_segments(_marks(document, created))),
-        tuple(_remarks(document.get("rounds"), first, steady, document.get("compile"))),
+def _of_record(pod: Document, found: Record) -> Shown:
+    startup = phases.build(found, pod_reader.facts_of(pod))
+    return Shown(
+        str(pod["metadata"]["name"]),
+        found.boot,
+        found.cause,
+        startup,
+        tuple(_remarks(found, startup)),
     )
 
 
-def _created(pod: Document) -> float | None:
-    text = pod["metadata"].get("creationTimestamp")
-    return datetime.fromisoformat(text).timestamp() if text else None
-
-
-def _marks(document: Document, created: float | None) -> list[tuple[float, str]]:
-    """(unix seconds, what had been done by then), in order; the first has no name."""
-    marks: list[tuple[float, str]] = []
-
-    def mark(time: Any, name: str) -> None:
-        if isinstance(time, int | float) and not isinstance(time, bool):
-            marks.append((float(time), name))
-
-    mark(created, "")
-    if created is not None:
-        mark(document.get("launcher"), "schedule, pull, mount")
-        mark(document.get("boot_started"), "wait for the weights")
-    else:
-        mark(document.get("boot_started"), "")
-    stages: Document = document.get("stages") or {}
-    for stage, time in stages.items():
-        mark(time, STAGES.get(stage, stage))
-    mark(document.get("http"), "answer HTTP")
-    mark(document.get("first_token"), "first token")
-    mark(document.get("gate"), "warm up")
-    return sorted(marks, key=lambda item: item[0])
-
-
-def _segments(marks: list[tuple[float, str]]) -> Iterator[Segment]:
-    if not marks:
+def _lengths(item: Document) -> Iterator[tuple[str, float, Kind]]:
+    if item.get("phases"):
+        for phase in item["phases"]:
+            kind: Kind = "kubernetes" if phase["name"] in KUBERNETES else "logged"
+            yield (
+                phase["name"],
+                phase["milliseconds"] / 1000,
+                "silent" if phase.get("silent") else kind,
+            )
         return
-    zero = at = marks[0][0]
-    for time, name in marks[1:]:
-        if time - at >= SHORTEST_SECONDS:
-            yield Segment(name, at - zero, time - zero)
-            at = time
+    # Written by an operator that did not know phases. What the parts leave of the whole was spent
+    # before the engine's container ran.
+    parts: list[tuple[str, Any]] = [
+        ("wait-for-weights", item.get("weightsSeconds")),
+        ("start-engine", item.get("engineSeconds")),
+        ("rounds", item.get("warmupSeconds")),
+    ]
+    rest = (item.get("startSeconds") or 0) - sum(seconds or 0 for _, seconds in parts)
+    if item.get("cause") == "pod-start" and rest > 0:
+        yield "sandbox-and-images", rest, "kubernetes"
+    for name, seconds in parts:
+        if seconds:
+            yield name, seconds, "logged"
 
 
-def _remarks(rounds: Any, first: Any, steady: Any, compiled: Any) -> Iterator[str]:
-    if rounds is not None:
-        yield f"{rounds} rounds of warm-up"
-    if first is not None and steady is not None:
-        yield f"first token {first:.0f} ms at first, {steady:.0f} ms when warm"
-    if compiled in ("hit", "miss"):
-        yield f"compile cache: {compiled}"
+def _remarks(found: Record, startup: Startup) -> Iterator[str]:
+    yield from _bounds(startup)
+    if found.rounds is not None:
+        buckets = f" of {found.buckets:.0f} buckets" if found.buckets else ""
+        yield f"{found.rounds:.0f} rounds{buckets}"
+    if found.first_ttft_ms is not None and found.steady_ttft_ms is not None:
+        yield (
+            f"first token {found.first_ttft_ms:.0f} ms at first, "
+            f"{found.steady_ttft_ms:.0f} ms when warm"
+        )
+    for bucket in found.worst:
+        yield f"{bucket.name}: {bucket.first:.0f} ms at first, {bucket.steady:.0f} ms when warm"
+    if found.compile in ("hit", "miss"):
+        yield f"compile cache: {found.compile}"
+    if found.restarts:
+        yield f"{found.restarts:.0f} boots before it failed to become warm"
+    if found.compare is not None:
+        yield (
+            f"compared with other settings: {found.compare.differing:.0f} of "
+            f"{found.compare.samples:.0f} answers differ, logprobs by at most "
+            f"{found.compare.largest:g}"
+        )
+
+
+def _bounds(startup: Startup) -> Iterator[str]:
+    """What a shorter start-up has to begin with."""
+    if not startup.seconds:
+        return
+    shares = sorted(phases.shares(startup), key=lambda share: -share.seconds)
+    told = [f"{_word(share)} {share.seconds / startup.seconds:.0%}" for share in shares]
+    yield f"bounded by: {', '.join(told[:MOST_CAUSES])}"
+    if any(phase.kind == "kubernetes" for phase in startup.phases):
+        yield "times of Kubernetes are whole seconds"
+
+
+def _word(share: Share) -> str:
+    label = PHASES[known(share.name)].label
+    return f"{label} (not logged)" if share.silent else label

@@ -9,7 +9,7 @@ is never made on a state older than our own last write, and the echo of our own 
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from warmpod.controller.kinds import CACHED, WARM_MODEL, Kind
 from warmpod.controller.views import Key, Meta, ModelView, Object, View, owner_key, project
@@ -19,7 +19,9 @@ TOMBSTONES = 2000
 
 
 class Cache:
-    def __init__(self) -> None:
+    def __init__(self, changed: Callable[[View | None, View], None] = lambda *_: None) -> None:
+        """`changed` is told of every object that is taken in: what was known of it, and what is."""
+        self._changed = changed
         self._objects: dict[Kind, dict[Key, View]] = {kind: {} for kind in CACHED}
         self._owned: dict[Kind, defaultdict[Key, set[Key]]] = {
             kind: defaultdict(set) for kind in CACHED
@@ -59,6 +61,7 @@ class Cache:
         if known is not None:
             self._forget(kind, known.meta)
         self._objects[kind][key] = view
+        self._changed(known, view)
         owner = owner_key(kind, view.meta)
         if owner is not None:
             self._owned[kind][owner].add(key)

@@ -19,6 +19,7 @@ from prometheus_client import CollectorRegistry
 from warmpod.controller import events, health, logs
 from warmpod.controller.apply import Applier
 from warmpod.controller.cache import Cache
+from warmpod.controller.gates import Gates
 from warmpod.controller.health import Health
 from warmpod.controller.kinds import LEASE, WARM_MODEL, Kind
 from warmpod.controller.kube import ApiError, Kube, Object, Unreachable, load_configuration
@@ -50,7 +51,8 @@ class Operator:
         self.settings = settings
         self.kube = kube
         self.counters = CollectorRegistry()
-        self.cache = Cache()
+        gates = Gates()
+        self.cache = Cache(gates.changed)
         self.metrics = Metrics(self.counters, self.cache)
         self.queue: WorkQueue[Key] = WorkQueue(asyncio.get_running_loop().call_later)
         self.metrics.queue_depth.set_function(lambda: len(self.queue))
@@ -66,6 +68,7 @@ class Operator:
             Applier(kube, self.cache, self.metrics),
             Recorder(kube, self.metrics, settings.identity),
             self.metrics,
+            gates,
         )
 
     def receive(self, kind: Kind, change: str | None, obj: Object) -> None:

@@ -8,16 +8,23 @@ from __future__ import annotations
 import time
 from collections import Counter as Tally
 from collections.abc import Iterator
+from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from warmpod.controller import hits
 from warmpod.controller.cache import Cache
 from warmpod.controller.kinds import POD
 from warmpod.controller.views import PodView, conditions_of
 from warmpod.protocol import WARM_CONDITION
 from warmpod.resources.names import COMPONENT_LABEL
+from warmpod.startup import names
+
+#: Seconds; a phase may be one of milliseconds, a start-up one of an hour.
+PHASE_BUCKETS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 3600)
+STARTUP_BUCKETS = (1, 2.5, 5, 10, 20, 30, 45, 60, 90, 120, 180, 300, 600, 1200, 1800, 3600)
 
 
 class Metrics:
@@ -49,6 +56,7 @@ class Metrics:
             "WarmModels that wait for a worker.",
             registry=registry,
         )
+        self.startups = StartupMetrics(registry)
         self._last_event = time.monotonic()
         Gauge(
             "warmpod_operator_last_event_age_seconds",
@@ -66,6 +74,35 @@ class Metrics:
             self.reconcile_errors.inc()
 
 
+class StartupMetrics:
+    """Start-ups that ended with an open gate, each once: when the status first tells it."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._phases = Histogram(
+            "warmpod_startup_phase_seconds",
+            "What a phase took of a start-up.",
+            ("phase",),
+            buckets=PHASE_BUCKETS,
+            registry=registry,
+        )
+        self._wholes = Histogram(
+            "warmpod_startup_seconds",
+            "From the creation of the pod, or the start of a later boot, to the open gate.",
+            ("cause",),
+            buckets=STARTUP_BUCKETS,
+            registry=registry,
+        )
+
+    def observe(self, startup: dict[str, Any]) -> None:
+        """An entry of `status.lastStartups`."""
+        cause = startup.get("cause", "")
+        if "startSeconds" in startup:
+            known = cause if cause in names.CAUSES else names.OTHER
+            self._wholes.labels(known).observe(startup["startSeconds"])
+        for phase in startup.get("phases", ()):
+            self._phases.labels(names.known(phase["name"])).observe(phase["milliseconds"] / 1000)
+
+
 class _CacheCollector(Collector):
     """Counts at scrape time, so that nothing has to be kept in step."""
 
@@ -75,6 +112,7 @@ class _CacheCollector(Collector):
     def collect(self) -> Iterator[GaugeMetricFamily]:
         yield self._models()
         yield self._pods()
+        yield self._hit_rates()
 
     def _models(self) -> GaugeMetricFamily:
         family = GaugeMetricFamily(
@@ -103,6 +141,19 @@ class _CacheCollector(Collector):
                 tally[(pod.meta.namespace, component, _state(pod))] += 1
         for labels, count in sorted(tally.items()):
             family.add_metric(labels, count)
+        return family
+
+    def _hit_rates(self) -> GaugeMetricFamily:
+        family = GaugeMetricFamily(
+            "warmpod_cache_hit_rate",
+            "Share of the last start-ups that found compiled code, of the pods that found images.",
+            labels=("cache_type",),
+        )
+        pods = [pod for pod in self._cache.every(POD) if isinstance(pod, PodView)]
+        found = {"compile": hits.compile_hits(self._cache.models()), "image": hits.image_hits(pods)}
+        for cache, each in found.items():
+            if each:
+                family.add_metric((cache,), sum(each) / len(each))
         return family
 
 

@@ -212,7 +212,7 @@ def _status(
     generation = observed.view.meta.generation
     merged = conditions.merge(found, previous.get("conditions") or [], generation, facts.now)
     digest = stored.digests.model if stored else None
-    return status.build(facts, model.name, generation, digest, merged)
+    return status.build(facts, previous, model.name, generation, digest, merged)
 
 
 def _look_again(observed: Observed, facts: Facts) -> float | None:

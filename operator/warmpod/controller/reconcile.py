@@ -7,8 +7,10 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from warmpod.controller import plan as planning
+from warmpod.controller import startups
 from warmpod.controller.apply import Applier, NamespaceTerminating
 from warmpod.controller.cache import Cache
+from warmpod.controller.gates import Gates
 from warmpod.controller.kinds import WARM_MODEL
 from warmpod.controller.kube import ApiError, Kube, Object
 from warmpod.controller.metrics import Metrics
@@ -38,6 +40,7 @@ class Reconciler:
         applier: Applier,
         recorder: Recorder,
         metrics: Metrics,
+        gates: Gates,
         *,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
@@ -47,6 +50,7 @@ class Reconciler:
         self._applier = applier
         self._recorder = recorder
         self._metrics = metrics
+        self._gates = gates
         self._now = now
 
     async def __call__(self, key: Key) -> float | None:
@@ -55,6 +59,7 @@ class Reconciler:
         if view is None:
             self._observer.forget(key)
             self._applier.forget(key)
+            self._gates.take(key)
             return None
         try:
             return await self._reconcile(view)
@@ -66,6 +71,7 @@ class Reconciler:
         plan, events, settled = await self._settle(view)
         if plan.status is not None:
             events += await self._report(view, plan.status)
+        events += self._gates.take(view.meta.key)
         for event in events:
             await self._recorder.record(view.meta, event)
         return plan.requeue_after if settled else UNSETTLED_SECONDS
@@ -117,4 +123,7 @@ class Reconciler:
                 raise RetryLater(error.retry_after, str(error)) from error
             raise
         self._cache.upsert(WARM_MODEL, answer)
-        return list(transitions(previous, status))
+        new = startups.new(previous, status, self._now())
+        for startup in new:
+            self._metrics.startups.observe(startup)
+        return [*transitions(previous, status), *map(startups.event, new)]

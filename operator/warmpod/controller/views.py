@@ -22,6 +22,8 @@ from warmpod.controller.kinds import (
     Kind,
 )
 from warmpod.resources.names import MODEL_LABEL, REVISION_LABEL
+from warmpod.startup.pod import PodFacts
+from warmpod.startup.pod_reader import facts_of
 
 Object = dict[str, Any]
 #: What the API takes as the reason of a condition.
@@ -88,6 +90,7 @@ class PodView:
     message: str
     conditions: Mapping[str, ConditionView]
     containers: tuple[ContainerView, ...]
+    startup: PodFacts
 
     def is_true(self, condition: str) -> bool:
         found = self.conditions.get(condition)
@@ -253,6 +256,7 @@ def _pod(meta: Meta, obj: Object) -> PodView:
         message=status.get("message") or "",
         conditions=conditions_of(status),
         containers=tuple(containers),
+        startup=facts_of(obj),
     )
 
 

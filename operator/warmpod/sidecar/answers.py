@@ -32,6 +32,7 @@ class InvalidAnswerError(Exception):
 class Answer:
     has_text: bool
     prompt_tokens: int | None
+    completion_tokens: int | None = None
 
 
 def excerpt(body: str) -> str:
@@ -99,7 +100,7 @@ def read_whole(body: str) -> Answer:
     usage = _usage(parsed)
     if not has_text and not _count(usage, "completion_tokens"):
         raise InvalidAnswerError(f"no token: {excerpt(body)}")
-    return Answer(has_text, _count(usage, "prompt_tokens"))
+    return Answer(has_text, _count(usage, "prompt_tokens"), _count(usage, "completion_tokens"))
 
 
 class StreamReader:
@@ -110,6 +111,7 @@ class StreamReader:
         self._has_text = False
         self._done = False
         self._prompt_tokens: int | None = None
+        self._completion_tokens: int | None = None
 
     def feed(self, line: str) -> None:
         """Raises InvalidAnswerError when the engine reports an error inside the stream."""
@@ -123,7 +125,9 @@ class StreamReader:
         _raise_on_error(chunk)
         for choice in _choices(chunk, data):
             self._take(choice)
-        self._prompt_tokens = _count(_usage(chunk), "prompt_tokens") or self._prompt_tokens
+        usage = _usage(chunk)
+        self._prompt_tokens = _count(usage, "prompt_tokens") or self._prompt_tokens
+        self._completion_tokens = _count(usage, "completion_tokens") or self._completion_tokens
 
     def finish(self) -> Answer:
         """Raises InvalidAnswerError unless the stream ended properly and carried a token."""
@@ -131,7 +135,7 @@ class StreamReader:
             raise InvalidAnswerError("the stream was cut before [DONE]")
         if not self.tokens:
             raise InvalidAnswerError("the stream carried no token")
-        return Answer(self._has_text, self._prompt_tokens)
+        return Answer(self._has_text, self._prompt_tokens, self._completion_tokens)
 
     def _take(self, choice: Mapping[str, Any]) -> None:
         if _has_text(choice, "delta"):

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from warmpod.sidecar import lifecycle
 from warmpod.sidecar.engine import Engine, Reply
@@ -11,12 +11,6 @@ from warmpod.sidecar.planning import Endpoint
 # A first request may compile for many minutes. Cutting it loses nothing but its answer: the
 # engine goes on compiling, and the next request waits for that.
 REQUEST_SECONDS = 600.0
-
-
-class Observer(Protocol):
-    def request_started(self) -> None: ...
-
-    def request_finished(self, reply: Reply | None) -> None: ...
 
 
 class Asker:
@@ -28,23 +22,15 @@ class Asker:
         engine: Engine,
         stall_seconds: float,
         tell: Callable[[lifecycle.Event], None],
-        observer: Observer,
     ) -> None:
         self.timeout_seconds = max(REQUEST_SECONDS, 2.0 * stall_seconds)
         self._boot_id = boot_id
         self._engine = engine
         self._tell = tell
-        self._observer = observer
 
     async def ask(self, endpoint: Endpoint, body: Mapping[str, Any]) -> Reply:
         """Raises EngineError."""
-        self._observer.request_started()
-        reply: Reply | None = None
-        try:
-            reply = await self._engine.generate(endpoint, body, self.timeout_seconds, self.token)
-        finally:
-            self._observer.request_finished(reply)
-        return reply
+        return await self._engine.generate(endpoint, body, self.timeout_seconds, self.token)
 
     async def document(self, endpoint: Endpoint, body: Mapping[str, Any]) -> Mapping[str, Any]:
         """The whole answer. Raises EngineError."""

@@ -53,7 +53,7 @@ class Canary:
 
     async def _ask(self, tokens: float | None) -> Result:
         try:
-            await self._engine.generate(self._endpoint, self._body, TIMEOUT_SECONDS)
+            await self._engine.generate(self._endpoint, self._body, TIMEOUT_SECONDS, canary=True)
         except EngineTimeoutError as error:
             busy = await self._progressed_since(tokens)
             return Result() if busy else Result(f"canary: {error}", timed_out=True)

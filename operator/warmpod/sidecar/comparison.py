@@ -41,6 +41,14 @@ class Comparison:
     largest_logprob_difference: float
     first_difference: str
 
+    def numbers(self) -> dict[str, float]:
+        """For the time line."""
+        return {
+            "samples": self.samples,
+            "differing": self.differing,
+            "largest": self.largest_logprob_difference,
+        }
+
     def __str__(self) -> str:
         """One line for people."""
         largest = f"log probabilities differ by at most {self.largest_logprob_difference:.4f}"

@@ -4,7 +4,8 @@ import asyncio
 import itertools
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
@@ -78,6 +79,15 @@ class Reply:
     inter_token: float | None = None
 
 
+# Made for each request, around it; what it yields takes the answer.
+Counted = Callable[[bool], AbstractContextManager[Callable[[Reply], None]]]
+
+
+@contextmanager
+def _uncounted(_canary: bool) -> Iterator[Callable[[Reply], None]]:
+    yield lambda reply: None
+
+
 class Engine:
     def __init__(
         self,
@@ -85,13 +95,16 @@ class Engine:
         api_key: str | None,
         tls_verify: bool,
         priority: int | None = None,
+        counted: Counted | None = None,
     ) -> None:
-        """`priority` goes into every request that does not have one of its own."""
+        """`priority` goes into every request that does not have one of its own. `counted` is put
+        around each request; True stands for a canary."""
         headers = dict(WARMUP_HEADER)
         if api_key:
             headers["Authorization"] = f"Bearer {api_key}"
         self._base_url = base_url
         self._priority = priority
+        self._counted = counted or _uncounted
         # A limit on connections would make concurrent requests wait for each other here.
         connector = aiohttp.TCPConnector(limit=0, ssl=tls_verify)
         self._session = aiohttp.ClientSession(headers=headers, connector=connector)
@@ -182,8 +195,22 @@ class Engine:
         body: Mapping[str, Any],
         timeout_seconds: float,
         on_token: Callable[[], None] = lambda: None,
+        *,
+        canary: bool = False,
     ) -> Reply:
         """Raises EngineError. `on_token` is called for every sign of life in the answer."""
+        with self._counted(canary) as answered:
+            reply = await self._generate(endpoint, body, timeout_seconds, on_token)
+            answered(reply)
+        return reply
+
+    async def _generate(
+        self,
+        endpoint: Endpoint,
+        body: Mapping[str, Any],
+        timeout_seconds: float,
+        on_token: Callable[[], None],
+    ) -> Reply:
         path = PATHS[endpoint]
         started = time.perf_counter()
         try:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from warmpod.protocol import END_BOOT_FILE
 from warmpod.sidecar import lifecycle, reference
-from warmpod.sidecar.asking import Asker, Observer
+from warmpod.sidecar.asking import Asker
 from warmpod.sidecar.boots import Boot
 from warmpod.sidecar.canary import Canary
 from warmpod.sidecar.config import SidecarConfig
@@ -31,7 +31,6 @@ class Exercise:
         engine: Engine,
         config: SidecarConfig,
         peers: Peers,
-        observer: Observer,
         tell: Callable[[lifecycle.Event], None],
     ) -> None:
         self.record = Record()
@@ -40,7 +39,7 @@ class Exercise:
         self._config = config
         self._peers = peers
         self._tell = tell
-        self._asker = Asker(boot.id, engine, config.warmup.stall_seconds, tell, observer)
+        self._asker = Asker(boot.id, engine, config.warmup.stall_seconds, tell)
         self._warm_up = WarmUp(boot.id, engine, config, self._asker, self.record, tell)
         self._sleep = SleepWatch(boot.id, engine, tell)
 

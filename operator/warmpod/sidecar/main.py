@@ -12,6 +12,7 @@ from warmpod.podstatus import ConditionReporter, OwnPod, PodStatusError
 from warmpod.protocol import TIMELINE_CONDITION, WARM_CONDITION
 from warmpod.sidecar.config import ConfigError, SidecarConfig, read_config
 from warmpod.sidecar.engine import WARMUP_PRIORITY, Engine
+from warmpod.sidecar.metrics import Metrics
 from warmpod.sidecar.peers import Peers
 from warmpod.sidecar.server import Server
 from warmpod.sidecar.supervisor import Supervisor
@@ -42,10 +43,11 @@ async def serve(config: SidecarConfig, pod: OwnPod) -> None:
 
 async def run_until(stop: asyncio.Event, config: SidecarConfig, pod: OwnPod) -> None:
     priority = WARMUP_PRIORITY if config.engine.priority_scheduling else None
-    engine = Engine(config.base_url, config.api_key, config.tls_verify, priority)
+    metrics = Metrics(config.model)
+    engine = Engine(config.base_url, config.api_key, config.tls_verify, priority, metrics.request)
     warm = ConditionReporter(pod, WARM_CONDITION)
     startup = ConditionReporter(pod, TIMELINE_CONDITION)
-    supervisor = Supervisor(config, engine, warm, startup, Peers(pod, config.model))
+    supervisor = Supervisor(config, engine, warm, startup, Peers(pod, config.model), metrics)
     server = Server(supervisor, config.port)
     await server.start()
     reporting = [asyncio.create_task(warm.run()), asyncio.create_task(startup.run())]

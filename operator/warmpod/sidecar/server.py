@@ -33,7 +33,8 @@ class Server:
 
     async def _metrics(self, _: web.Request) -> web.Response:
         return web.Response(
-            body=self._supervisor.render_metrics(), headers={"Content-Type": CONTENT_TYPE_LATEST}
+            body=await self._supervisor.render_metrics(),
+            headers={"Content-Type": CONTENT_TYPE_LATEST},
         )
 
     async def _status(self, _: web.Request) -> web.Response:

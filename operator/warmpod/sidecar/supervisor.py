@@ -28,12 +28,16 @@ from warmpod.sidecar.peers import Peers
 from warmpod.sidecar.planning import plan_document
 from warmpod.sidecar.record import Record
 from warmpod.sidecar.status import status_page
-from warmpod.sidecar.timeline import Timeline
+from warmpod.sidecar.steady import bucket_figures
+from warmpod.sidecar.timeline import Played, Timeline
 
 log = logging.getLogger(__name__)
 
 # Between looks at the run directory. The end of a boot is not polled for.
 POLL_SECONDS = 0.1
+
+# Names of the engine's counters.
+PREFIX_CACHE = ("prefix_cache_hits", "prefix_cache_queries")
 
 # The launcher's pre-stop waits a little longer than this for our answer, in seconds.
 REPORT_BEFORE_STOP_SECONDS = 4.0
@@ -48,6 +52,7 @@ class Supervisor:
         warm: ConditionReporter,
         startup: ConditionReporter,
         peers: Peers,
+        metrics: Metrics,
     ) -> None:
         self._config = config
         self._engine = engine
@@ -60,7 +65,7 @@ class Supervisor:
             on_failure=config.warmup.on_failure,
             max_restarts=config.warmup.max_restarts,
         )
-        self._metrics = Metrics(config.model)
+        self._metrics = metrics
         self._follower = EventFollower(config.run_dir / EVENTS_FILE)
         self._timeline = Timeline()
         self._situation = Situation()
@@ -92,10 +97,13 @@ class Supervisor:
     def plan(self) -> dict[str, Any]:
         return plan_document(self._record().plan)
 
-    def render_metrics(self) -> bytes:
+    async def render_metrics(self) -> bytes:
         record = self._record()
+        counters = await self._engine.counters()
+        hits, queries = (counters.get(name, 0.0) for name in PREFIX_CACHE)
+        self._metrics.prefix_cache(hits, queries)
         errors = self._warm.errors + self._startup.errors
-        return self._metrics.render(record.played, record.canary_failures, errors)
+        return self._metrics.render(record, errors)
 
     def _record(self) -> Record:
         return self._exercise.record if self._exercise else Record()
@@ -112,6 +120,8 @@ class Supervisor:
 
     def _take(self, event: LauncherEvent) -> None:
         self._timeline.note(event)
+        if event.name == "launcher-started":
+            self._metrics.launcher_started(event.fields.get("gpus"))
         self._count(event)
         warm_before = self._earlier.boot if self._earlier else None
         news = lifecycle_event(event, self._config.run_dir, warm_before, time.monotonic())
@@ -136,12 +146,11 @@ class Supervisor:
             return
         for task in self._boot_tasks:
             task.cancel()
-        exercise = Exercise(
-            current.boot, self._engine, self._config, self._peers, self._metrics, self._tell
-        )
+        exercise = Exercise(current.boot, self._engine, self._config, self._peers, self._tell)
         earlier = self._earlier if current.resuming else None
         running = tasks.create_task(exercise.run(earlier))
         ending = tasks.create_task(self._await_end(current.boot, running))
+        self._metrics.new_boot()
         self._exercise, self._boot_tasks = exercise, [running, ending]
 
     async def _await_end(self, boot: Boot, running: asyncio.Task[None]) -> None:
@@ -209,11 +218,17 @@ class Supervisor:
         if current is None or (memory is not None and memory == self._earlier):
             return  # an earlier sidecar has reported this boot
         self._timeline.mark("gate", time.time())
-        text = self._timeline.render(current.evidence)
+        text = self._timeline.render(current.evidence, self._played())
         self._startup.want(Wish("True", reasons.RECORDED, text))
+        self._metrics.started(text)
         if memory is not None and verdict.reason == reasons.WARM:
-            self._metrics.warmed(memory.evidence)
+            self._metrics.warmed(memory.evidence, self._played().figures)
             self._remember(memory)
+
+    def _played(self) -> Played:
+        record = self._record()
+        compared = record.comparison.numbers() if record.comparison else None
+        return Played(len(record.plan.buckets), bucket_figures(record.rounds), compared)
 
     def _remember(self, memory: WarmMemory) -> None:
         try:

@@ -14,7 +14,17 @@ TIMELINE = {
     "cause": "pod-start",
     "launcher": ZERO + 4,
     "boot_started": ZERO + 5,
-    "stages": {"version": ZERO + 15, "weights": ZERO + 25, "graphs": ZERO + 40},
+    "stages": {
+        "version": ZERO + 15,
+        "weights": ZERO + 25,
+        "compile": ZERO + 32,
+        "graphs": ZERO + 40,
+    },
+    "took": {"weights": 10.0, "compile": 12.0, "graphs": 3.0},
+    "silent": [[ZERO + 5, ZERO + 15, "import"], [ZERO + 33, ZERO + 36, "compilers: nvcc"]],
+    "buckets": 31,
+    "worst": [["chat/<stream>&co", 1840.4, 22.1]],
+    "restarts": 0,
     "http": ZERO + 41,
     "first_token": ZERO + 43,
     "rounds": 4,
@@ -66,6 +76,18 @@ def warm_model() -> dict[str, Any]:
                     "firstTokenMilliseconds": 100,
                     "steadyTokenMilliseconds": 20,
                 },
+                {
+                    "pod": "tiny-3",
+                    "boot": "eee",
+                    "cause": "engine-died",
+                    "warmTime": "2026-01-01T08:00:00Z",
+                    "startSeconds": 10,
+                    "phases": [
+                        {"name": "import", "milliseconds": 6000, "silent": True},
+                        {"name": "start-http", "milliseconds": 1500, "silent": False},
+                        {"name": "rounds", "milliseconds": 2500, "silent": False},
+                    ],
+                },
             ],
         },
     }
@@ -82,6 +104,19 @@ def pod(name: str, component: str, conditions: list[dict[str, Any]]) -> dict[str
     }
 
 
+def engine_pod(conditions: list[dict[str, Any]]) -> dict[str, Any]:
+    """Scheduled after one second; its engine's container ran after four."""
+    scheduled = {
+        "type": "PodScheduled",
+        "status": "True",
+        "lastTransitionTime": "2026-01-01T10:00:01Z",
+    }
+    found = pod("tiny-1", "engine", [*conditions, scheduled])
+    state = {"running": {"startedAt": "2026-01-01T10:00:04Z"}}
+    found["status"]["containerStatuses"] = [{"name": "engine", "restartCount": 0, "state": state}]
+    return found
+
+
 def pods() -> list[dict[str, Any]]:
     warm = {"type": "warmpod.io/Warm", "status": "True", "reason": "Warm", "message": "boot abc123"}
     timeline = {
@@ -96,7 +131,7 @@ def pods() -> list[dict[str, Any]]:
         "message": "5 files",
     }
     return [
-        pod("tiny-1", "engine", [warm, timeline]),
+        engine_pod([warm, timeline]),
         pod("tiny-2", "engine", []),
         pod("tiny-prefetch-1", "prefetch", [resident]),
     ]

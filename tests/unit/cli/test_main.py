@@ -95,6 +95,30 @@ def test_timeline(config) -> None:
     assert "load the weights" in result.output
 
 
+@pytest.mark.parametrize(
+    ("output", "begins"),
+    [("svg", "<svg"), ("html", "<!DOCTYPE html>"), ("json", "["), ("text", "tiny-1")],
+)
+def test_timeline_into_a_file(config, tmp_path: Path, output: str, begins: str) -> None:
+    path = tmp_path / "drawn"
+    arguments = ["timeline", "tiny", "--kubeconfig", config, "-o", output]
+    result = runner.invoke(app, [*arguments, "--output-file", str(path)])
+    assert result.exit_code == 0, result.output
+    assert result.output == ""
+    assert path.read_text().startswith(begins)
+
+
+def test_timeline_as_svg_on_standard_output(config) -> None:
+    result = runner.invoke(app, ["timeline", "tiny", "--kubeconfig", config, "-o", "svg"])
+    assert result.output.startswith("<svg")
+
+
+def test_a_file_that_cannot_be_written(config, tmp_path: Path) -> None:
+    arguments = ["timeline", "tiny", "--kubeconfig", config, "-o", "svg"]
+    output = fails([*arguments, "--output-file", str(tmp_path)])
+    assert "cannot be written: Is a directory" in output
+
+
 def fails(arguments: list[str]) -> str:
     result = runner.invoke(app, arguments)
     assert result.exit_code == 1

@@ -1,14 +1,11 @@
 import io
-import json
 
 import pytest
 from rich.console import Console
 
 from unit.cli import documents
-from warmpod.cli import render, timeline
+from warmpod.cli import render
 from warmpod.cli.cluster import Snapshot
-from warmpod.cli.timeline import Segment
-from warmpod.protocol import TIMELINE_CONDITION
 
 
 def text(renderable) -> str:
@@ -48,90 +45,6 @@ def test_status_of_a_model_that_nobody_has_looked_at_yet() -> None:
     shown = text(render.status(Snapshot(model, []), documents.NOW))
     assert "Digest     not resolved" in shown
     assert "the operator has not seen the latest spec yet" in shown
-
-
-def test_timeline_of_a_living_pod() -> None:
-    first = timeline.startups(documents.warm_model(), documents.pods())[0]
-    assert (first.pod, first.boot, first.cause, first.seconds) == (
-        "tiny-1",
-        "abc123",
-        "pod-start",
-        50,
-    )
-    assert first.segments == (
-        Segment("schedule, pull, mount", 0, 4),
-        Segment("wait for the weights", 4, 5),
-        Segment("import vLLM", 5, 15),
-        Segment("load the weights", 15, 25),
-        Segment("capture graphs", 25, 40),
-        Segment("answer HTTP", 40, 41),
-        Segment("first token", 41, 43),
-        Segment("warm up", 43, 50),
-    )
-
-
-def test_timeline_as_bars() -> None:
-    found = timeline.startups(documents.warm_model(), documents.pods())
-    assert text(render.startups(found)) == "\n".join(
-        [
-            "tiny-1  boot abc123 (pod-start), 50.0 s",
-            "  schedule, pull, mount  4.00 s ███",
-            "  wait for the weights   1.00 s    █",
-            "  import vLLM           10.00 s     ████████",
-            "  load the weights      10.00 s             ████████",
-            "  capture graphs        15.00 s                     ████████████",
-            "  answer HTTP            1.00 s                                 █",
-            "  first token            2.00 s                                  █",
-            "  warm up                7.00 s                                   ██████",
-            "  4 rounds of warm-up",
-            "  first token 1840 ms at first, 22 ms when warm",
-            "  compile cache: miss",
-            "",
-            "tiny-0  boot fff (pod-start), 30.0 s",
-            "  schedule, pull, mount  3.00 s ████",
-            "  wait for the weights   2.00 s     ███",
-            "  start the engine      20.00 s        ██████████████████████████",
-            "  warm up                5.00 s                                  ███████",
-            "  3 rounds of warm-up",
-            "  first token 100 ms at first, 20 ms when warm",
-            "  compile cache: hit",
-        ]
-    )
-
-
-def test_a_later_boot_begins_with_the_boot_not_with_the_pod() -> None:
-    message = documents.TIMELINE | {"cause": "engine-died"}
-    condition = {"type": TIMELINE_CONDITION, "status": "True", "message": json.dumps(message)}
-    found = timeline.from_pod(documents.pod("p", "engine", [condition]))
-    assert found is not None
-    assert found.segments[0] == Segment("import vLLM", 0, 10)
-
-
-def test_of_a_later_boot_the_status_remembers_only_the_boot() -> None:
-    item = {"cause": "engine-died", "startSeconds": 900, "engineSeconds": 20, "warmupSeconds": 5}
-    assert timeline.from_status(item).segments == (
-        Segment("start the engine", 0, 20),
-        Segment("warm up", 20, 25),
-    )
-
-
-def test_a_start_up_under_way_ends_where_it_is() -> None:
-    message = {"boot": "b", "cause": "pod-start", "launcher": documents.ZERO + 4, "gate": None}
-    condition = {"type": TIMELINE_CONDITION, "status": "False", "message": json.dumps(message)}
-    found = timeline.from_pod(documents.pod("p", "engine", [condition]))
-    assert found is not None
-    assert found.segments == (Segment("schedule, pull, mount", 0, 4),)
-
-
-@pytest.mark.parametrize("message", ["", "{", "[]", "{}"])
-def test_an_unreadable_timeline_is_no_crash(message: str) -> None:
-    condition = {"type": TIMELINE_CONDITION, "status": "False", "message": message}
-    found = timeline.startups({}, [documents.pod("p", "engine", [condition])])
-    text(render.startups(found))
-
-
-def test_no_start_up_yet() -> None:
-    assert text(render.startups([])) == "No start-up has been reported yet."
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from unit.controller.builders import (
     NAMESPACE,
     NOW,
     SETTINGS,
+    PodWrapper,
     World,
     ago,
     engine,
@@ -26,6 +27,7 @@ from unit.controller.builders import (
 from unit.controller.fake_kube import FakeKube
 from warmpod.controller.apply import Applier
 from warmpod.controller.cache import Cache
+from warmpod.controller.gates import Gates
 from warmpod.controller.kinds import (
     CACHED,
     CONTROLLER_REVISION,
@@ -80,7 +82,8 @@ class Cluster:
 
     def restart(self) -> None:
         """Another operator process over the same cluster."""
-        self.cache = Cache()
+        gates = Gates()
+        self.cache = Cache(gates.changed)
         self.counters = CollectorRegistry()
         metrics = Metrics(self.counters, self.cache)
         kube: Any = self.kube
@@ -92,6 +95,7 @@ class Cluster:
             Applier(kube, self.cache, metrics),
             Recorder(kube, metrics, "test"),
             metrics,
+            gates,
             now=lambda: NOW,
         )
 
@@ -298,6 +302,48 @@ async def test_the_same_event_again_is_counted(cluster: Cluster) -> None:
     }
     assert counts["NoTokenYet"] == 2
     assert counts["AllWarm"] == 3
+
+
+def started(**fields: Any) -> PodWrapper:
+    timeline = {"boot": "b", "cause": "pod-start", "rounds": 3, "gate": NOW.timestamp(), **fields}
+    return engine().of(World().hash).warm().timeline(**timeline)
+
+
+async def test_a_start_up_is_told_and_counted_once(cluster: Cluster) -> None:
+    await bring_up(cluster)
+    count = 'warmpod_startup_seconds_count{cause="pod-start"}'
+    cluster.kube.put(started().body())
+    for _ in range(3):
+        await cluster.reconcile()
+    assert cluster.events().count("PodWarm") == 1
+    assert f"{count} 1.0" in generate_latest(cluster.counters).decode()
+    cluster.restart()
+    await cluster.reconcile()
+    assert count not in generate_latest(cluster.counters).decode()
+    (event,) = [obj for obj in cluster.kube.objects.values() if obj.get("reason") == "PodWarm"]
+    assert event["count"] == 1
+
+
+async def test_a_start_up_stays_in_the_status_after_its_pod(cluster: Cluster) -> None:
+    await bring_up(cluster)
+    cluster.kube.put(started().body())
+    await cluster.reconcile()
+    await cluster.kube.delete(POD, NAMESPACE, engine().name, uid=f"uid-{engine().name}")
+    await cluster.reconcile()
+    model = cluster.kube.find(WARM_MODEL, NAME)
+    assert model is not None
+    assert [startup["boot"] for startup in model["status"]["lastStartups"]] == ["b"]
+
+
+async def test_a_gate_that_closes_is_told_once(cluster: Cluster) -> None:
+    await bring_up(cluster)
+    cluster.kube.put(engine().of(World().hash).not_warm("EngineDied", "boot b ended").body())
+    for _ in range(2):
+        await cluster.reconcile()
+    cluster.restart()
+    await cluster.reconcile()
+    found = [obj for obj in cluster.kube.objects.values() if obj.get("reason") == "GateClosed"]
+    assert [event["count"] for event in found] == [1]
 
 
 async def test_metrics_count_models_and_pods_without_their_names(cluster: Cluster) -> None:

@@ -16,10 +16,10 @@ def whole(choice: dict[str, Any] | None, **more: Any) -> str:
     ("body", "answer"),
     [
         (whole({"text": "hi"}), Answer(True, None)),
-        (whole({"message": {"content": "hi"}}, usage=USAGE), Answer(True, 5)),
+        (whole({"message": {"content": "hi"}}, usage=USAGE), Answer(True, 5, 1)),
         (whole({"message": {"content": None, "reasoning_content": "hm"}}), Answer(True, None)),
         (whole({"message": {"content": "", "reasoning": "hm"}}), Answer(True, None)),
-        (whole({"text": ""}, usage=USAGE), Answer(False, 5)),
+        (whole({"text": ""}, usage=USAGE), Answer(False, 5, 1)),
     ],
 )
 def test_whole_answers(body: str, answer: Answer) -> None:
@@ -62,7 +62,7 @@ SILENT = {"choices": [{"delta": {"content": ""}}]}
 
 def test_stream() -> None:
     reader = stream(ROLE, TOKEN, {"choices": [], "usage": USAGE})
-    assert reader.finish() == Answer(True, 5)
+    assert reader.finish() == Answer(True, 5, 1)
     assert stream({"choices": [{"text": "hi"}]}).finish() == Answer(True, None)
     assert stream(ROLE, SILENT).finish() == Answer(False, None)
 

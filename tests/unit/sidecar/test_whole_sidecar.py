@@ -46,7 +46,9 @@ async def test_every_bucket_is_played(stage: Stage) -> None:
     assert len(status["first_token_ms"]) == 16  # 2 endpoints, 2 ways, 2 samplings, 2 counts
     assert all(status["first_token_ms"].values())
     assert status["engine_version"] == "0.32.0"
-    assert 'warmpod_warmup_status{model_name="tiny"} 1.0' in await stage.get("/metrics")
+    assert 'warmpod_warmup_status{gpu_id="none",model_name="tiny"} 1.0' in await stage.get(
+        "/metrics"
+    )
 
 
 async def test_timeline_tells_how_the_boot_went(stage: Stage) -> None:

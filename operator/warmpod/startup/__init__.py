@@ -1,0 +1,2 @@
+"""Where the time of a start-up goes: computed once, for the operator, the sidecar and the command
+line alike. Pure."""

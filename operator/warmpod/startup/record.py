@@ -1,0 +1,148 @@
+"""Reads the message of the pod condition warmpod.io/StartupTimeline.
+
+It was written by another process of maybe another version, or by whoever may write pod conditions:
+anything may be in it, and what makes no sense is left out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+LONGEST_TEXT = 64
+# Of one list of the message; the sidecar writes far fewer.
+MOST_ENTRIES = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A time in which the engine logs nothing, in unix seconds."""
+
+    start: float
+    end: float
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorstBucket:
+    """Time to first token, in milliseconds."""
+
+    name: str
+    first: float
+    steady: float
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    samples: float
+    differing: float
+    largest: float
+    """Largest difference of a logprob."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """All times are unix seconds; None: not known."""
+
+    boot: str = ""
+    cause: str = ""
+    launcher: float | None = None
+    reference: float | None = None
+    """Start of a boot with other settings, before the first real one."""
+    boot_started: float | None = None
+    http: float | None = None
+    first_token: float | None = None
+    gate: float | None = None
+    stages: tuple[tuple[str, float], ...] = ()
+    took: Mapping[str, float] = field(default_factory=dict)
+    """Seconds that the stage's log line tells."""
+    silent: tuple[Span, ...] = ()
+    compile: str = ""
+    rounds: float | None = None
+    buckets: float | None = None
+    restarts: float | None = None
+    first_ttft_ms: float | None = None
+    steady_ttft_ms: float | None = None
+    worst: tuple[WorstBucket, ...] = ()
+    compare: Compared | None = None
+
+
+def read(message: str) -> Record | None:
+    """None for what is no JSON object."""
+    try:
+        decoded = json.loads(message)
+    except (ValueError, RecursionError):
+        return None
+    return of(decoded) if isinstance(decoded, dict) else None
+
+
+def of(content: Mapping[str, Any]) -> Record:
+    return Record(
+        boot=text(content.get("boot")),
+        cause=text(content.get("cause")),
+        launcher=number(content.get("launcher")),
+        reference=number(content.get("reference")),
+        boot_started=number(content.get("boot_started")),
+        http=number(content.get("http")),
+        first_token=number(content.get("first_token")),
+        gate=number(content.get("gate")),
+        stages=tuple(_numbers(content.get("stages"))),
+        took=dict(_numbers(content.get("took"))),
+        silent=tuple(_spans(content.get("silent"))),
+        compile=text(content.get("compile")),
+        rounds=number(content.get("rounds")),
+        buckets=number(content.get("buckets")),
+        restarts=number(content.get("restarts")),
+        first_ttft_ms=number(content.get("first_ttft_ms")),
+        steady_ttft_ms=number(content.get("steady_ttft_ms")),
+        worst=tuple(_worst(content.get("worst"))),
+        compare=_compared(content.get("compare")),
+    )
+
+
+def number(value: object) -> float | None:
+    """A finite number that is a time after 1970 or a duration."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if 0 <= value < 1e11 else None
+
+
+def text(value: object) -> str:
+    return value[:LONGEST_TEXT] if isinstance(value, str) else ""
+
+
+def _numbers(value: object) -> Iterator[tuple[str, float]]:
+    if isinstance(value, dict):
+        for name, each in islice(value.items(), MOST_ENTRIES):
+            if (found := number(each)) is not None:
+                yield str(name)[:LONGEST_TEXT], found
+
+
+def _rows(value: object) -> Iterator[list[Any]]:
+    for row in value[:MOST_ENTRIES] if isinstance(value, list) else ():
+        if isinstance(row, list) and len(row) == 3:
+            yield row
+
+
+def _spans(value: object) -> Iterator[Span]:
+    for row in _rows(value):
+        start, end = number(row[0]), number(row[1])
+        if start is not None and end is not None and start < end and isinstance(row[2], str):
+            yield Span(start, end, row[2][:LONGEST_TEXT])
+
+
+def _worst(value: object) -> Iterator[WorstBucket]:
+    for row in _rows(value):
+        first, steady = number(row[1]), number(row[2])
+        if first is not None and steady is not None and isinstance(row[0], str):
+            yield WorstBucket(row[0][:LONGEST_TEXT], first, steady)
+
+
+def _compared(value: object) -> Compared | None:
+    if not isinstance(value, dict):
+        return None
+    found = [number(value.get(name)) for name in ("samples", "differing", "largest")]
+    known = [each for each in found if each is not None]
+    return Compared(*known) if len(known) == len(found) else None
