@@ -19,9 +19,9 @@ def plain(text: str) -> None:
     os.write(1, text.encode() + b"\n")
 
 
-def late_compile(bucket: Bucket) -> None:
+def late_compile(bucket: Bucket, suffix: str = "") -> None:
     """The engine's own alarm about a kernel that its start-up did not compile."""
-    kernel = f"_sim_{bucket.endpoint}_{bucket.prompt}_{bucket.concurrency}_{bucket.feature}_kernel"
+    kernel = f"_sim_{'_'.join(bucket)}_kernel{suffix}"
     line(
         "EngineCore",
         "jit_monitor.py:104",

@@ -2,134 +2,140 @@
 
 from __future__ import annotations
 
-import json
-import time
+import secrets
+import traceback
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 
 from aiohttp import web
 
-from engine_sim import logs, replies
-from engine_sim.engine import Engine, EngineDeadError
-from engine_sim.replies import Json, Reply
-from engine_sim.requests import RequestError, read_request
-from engine_sim.settings import VERSION, Arguments, Knobs
+from engine_sim import logs
+from engine_sim.engine import Engine
+from engine_sim.errors import EngineDeadError, Json, RequestError, body_of, plain_body
+from engine_sim.routes_audio import AudioRoutes
+from engine_sim.routes_basic import BasicRoutes
+from engine_sim.routes_dev import DevRoutes
+from engine_sim.routes_generate import GenerateRoutes
+from engine_sim.routes_pooling import PoolingRoutes
+from engine_sim.serving import Serving
+from engine_sim.setup import Setup
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 MAX_BODY_BYTES = 64 * 1024 * 1024
+# What vLLM's api key guards; everything else is open.
+GUARDED = ("/v1", "/v2", "/inference", "/cohere")
+# Routes whose requests count as load: those that use the GPU.
+LOAD = (
+    "/v1/completions",
+    "/v1/chat/completions",
+    "/v1/embeddings",
+    "/v1/audio/transcriptions",
+    "/pooling",
+    "/classify",
+    "/score",
+    "/v1/score",
+    "/rerank",
+    "/v1/rerank",
+    "/v2/rerank",
+)
 
 
 class Server:
-    """Answers requests with what the engine generates."""
+    """Answers requests with what the engine computes."""
 
-    def __init__(self, arguments: Arguments, knobs: Knobs, engine: Engine) -> None:
-        self._arguments = arguments
-        self._knobs = knobs
-        self._engine = engine
-        self._created = int(time.time())
+    def __init__(self, setup: Setup, engine: Engine) -> None:
+        self._setup = setup
+        self._serving = Serving(setup, engine)
 
     def application(self) -> web.Application:
-        """The aiohttp application."""
+        """The aiohttp application, with the routes of the served tasks only."""
         application = web.Application(
-            middlewares=[access_log, self._authenticate], client_max_size=MAX_BODY_BYTES
+            middlewares=[access_log, answer_errors, self._authenticate, self._count_load],
+            client_max_size=MAX_BODY_BYTES,
         )
-        application.add_routes(
-            [
-                web.get("/health", self._health),
-                web.get("/ping", self._health),
-                web.post("/ping", self._health),
-                web.get("/version", self._version),
-                web.get("/metrics", self._metrics),
-                web.get("/v1/models", self._models),
-                web.post("/v1/completions", self._completions),
-                web.post("/v1/chat/completions", self._chat),
-            ]
-        )
+        routes = [*self._routes(), web.get("/openapi.json", self._openapi)]
+        application.add_routes(routes)
+        self._schema = _schema(routes)
         return application
+
+    def _routes(self) -> list[web.RouteDef]:
+        model, serving = self._setup.model, self._serving
+        routes = BasicRoutes(serving).routes()
+        if self._setup.switches.dev_mode:
+            routes += DevRoutes(serving).routes()
+        if model.generates:
+            routes += GenerateRoutes(serving).routes()
+        if model.transcribes:
+            routes += AudioRoutes(serving).routes()
+        if model.pooling:
+            routes += PoolingRoutes(serving).routes()
+        return routes
+
+    async def _openapi(self, _request: web.Request) -> web.Response:
+        return web.json_response(self._schema)
 
     @web.middleware
     async def _authenticate(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """vLLM's api key guards /v1 only."""
-        key = self._arguments.api_key
-        guarded = key is not None and request.path.startswith("/v1")
-        if guarded and request.headers.get("Authorization") != f"Bearer {key}":
+        keys = self._setup.arguments.api_keys
+        guarded = keys and request.path.startswith(GUARDED) and request.method != "OPTIONS"
+        if guarded and not _known(request.headers.get("Authorization", ""), keys):
             return web.json_response({"error": "Unauthorized"}, status=401)
         return await handler(request)
 
-    async def _health(self, _request: web.Request) -> web.Response:
-        return web.Response(status=503 if self._engine.dead else 200)
-
-    async def _version(self, _request: web.Request) -> web.Response:
-        return web.json_response({"version": VERSION})
-
-    async def _metrics(self, _request: web.Request) -> web.Response:
-        return web.Response(text=self._engine.metrics.render())
-
-    async def _models(self, _request: web.Request) -> web.Response:
-        return web.json_response(replies.models(self._arguments, self._created))
-
-    async def _completions(self, request: web.Request) -> web.StreamResponse:
-        return await self._generate("completions", request)
-
-    async def _chat(self, request: web.Request) -> web.StreamResponse:
-        return await self._generate("chat", request)
-
-    async def _generate(self, endpoint: str, request: web.Request) -> web.StreamResponse:
+    @web.middleware
+    async def _count_load(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        counts = self._setup.arguments.load_tracking and request.path in LOAD
+        self._serving.load += counts
         try:
-            body = await request.json()
-            wanted = read_request(endpoint, body, self._arguments)
-            if self._knobs.fault.name == "error-500":
-                raise RequestError(500, "InternalServerError", "simulated failure")
-            reply = replies.reply_to(wanted, shown=self._knobs.fault.name != "empty-content")
-            if wanted.stream:
-                return await self._stream(request, reply)
-            async for _step in self._engine.steps(wanted, reply.steps):
-                pass
-            return web.json_response(reply.whole())
-        except json.JSONDecodeError as broken:
-            return _failed(400, "BadRequestError", f"the body is not JSON: {broken}")
-        except RequestError as refused:
-            return _failed(refused.status, refused.kind, str(refused))
-        except EngineDeadError as dead:
-            return _failed(500, "InternalServerError", str(dead))
-
-    async def _stream(self, request: web.Request, reply: Reply) -> web.StreamResponse:
-        """Send the answer as server-sent events; an error after the first goes in the stream."""
-        response = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
-        await response.prepare(request)
-        try:
-            async for step in self._engine.steps(reply.request, reply.steps):
-                if step == 0 and reply.request.endpoint == "chat":
-                    await _send(response, reply.role_chunk())
-                await _send(response, reply.step_chunk(step))
-            if reply.request.include_usage:
-                await _send(response, reply.usage_chunk())
-        except EngineDeadError as dead:
-            await _send(response, replies.error(500, "InternalServerError", str(dead)))
-        await response.write(b"data: [DONE]\n\n")
-        await response.write_eof()
-        return response
+            return await handler(request)
+        finally:
+            self._serving.load -= counts
 
 
-async def _send(response: web.StreamResponse, chunk: Json) -> None:
-    await response.write(b"data: " + json.dumps(chunk).encode() + b"\n\n")
+def _known(header: str, keys: tuple[str, ...]) -> bool:
+    scheme, _, given = header.partition(" ")
+    if scheme.lower() != "bearer":
+        return False
+    return any(secrets.compare_digest(given.encode(), key.encode()) for key in keys)
 
 
-def _failed(status: int, kind: str, message: str) -> web.Response:
-    return web.json_response(replies.error(status, kind, message), status=status)
+def _schema(routes: list[web.RouteDef]) -> Json:
+    """What /openapi.json says: paths and methods; bodies are not described."""
+    paths: dict[str, Json] = {}
+    for route in routes:
+        if route.path not in ("/openapi.json", "/metrics"):
+            responses = {"200": {"description": "Successful Response"}}
+            paths.setdefault(route.path, {})[route.method.lower()] = {"responses": responses}
+    return {"openapi": "3.1.0", "info": {"title": "FastAPI", "version": "0.1.0"}, "paths": paths}
+
+
+@web.middleware
+async def answer_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Turn what went wrong into vLLM's error bodies."""
+    try:
+        return await handler(request)
+    except RequestError as refused:
+        body = body_of(refused.status, refused.kind, str(refused), refused.param)
+        return web.json_response(body, status=refused.status)
+    except EngineDeadError as dead:
+        return web.json_response(body_of(500, "InternalServerError", str(dead)), status=500)
+    except web.HTTPException as refused:
+        body = plain_body(refused.status, HTTPStatus(refused.status).phrase)
+        return web.json_response(body, status=refused.status)
+    except (LookupError, AttributeError, TypeError, ValueError) as unreadable:
+        # A body of an unexpected shape, which vLLM's schemas would have refused. A mistake of the
+        # simulator would look the same, so it is printed.
+        logs.plain(traceback.format_exc())
+        text = f"1 validation error:\n  {unreadable!r}"
+        return web.json_response(plain_body(400, text), status=400)
 
 
 @web.middleware
 async def access_log(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Print uvicorn's line about each request."""
-    try:
-        response = await handler(request)
-    except web.HTTPException as refused:
-        response = refused
+    response = await handler(request)
     peer = request.transport and request.transport.get_extra_info("peername")
     client = f"{peer[0]}:{peer[1]}" if peer else "-"
     status = f"{response.status} {HTTPStatus(response.status).phrase}"
     logs.plain(f'INFO:     {client} - "{request.method} {request.path_qs} HTTP/1.1" {status}')
-    if isinstance(response, web.HTTPException):
-        raise response
     return response

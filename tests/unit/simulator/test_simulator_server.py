@@ -72,7 +72,6 @@ def test_answers_the_official_client(simulator: Simulator) -> None:
         model="tiny",
         messages=[{"role": "user", "content": "hello"}],
         max_tokens=5,
-        temperature=0,
         logprobs=True,
         n=2,
     )
@@ -144,7 +143,9 @@ def test_refuses_what_vllm_refuses(start_simulator: Start) -> None:
     with pytest.raises(openai.NotFoundError, match=r"The model `other` does not exist\."):
         authorised.completions.create(model="other", prompt="x")
     with pytest.raises(openai.BadRequestError, match="maximum context length is 32"):
-        authorised.completions.create(model="tiny", prompt="x", max_tokens=32)
+        authorised.completions.create(model="tiny", prompt=list(range(33)))
+    with pytest.raises(openai.BadRequestError, match="greater than max_model_len=32"):
+        authorised.completions.create(model="tiny", prompt="x", max_tokens=33)
     assert simulator.health() == 200
 
 
