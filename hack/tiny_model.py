@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 """Writes the tiny Llama of the demo and the tests: seconds to load, the files of a real model.
 
-    hack/tiny_model.py DIRECTORY
+    hack/tiny_model.py [--kind chat|base|adapter] DIRECTORY
 
 Two layers in two shards, and a tokenizer with one token a byte. The weights are
 random but for one trait: it answers in printable ASCII and never ends a reply
 before the token limit, so that every reply has text and a known length. The
 same files come out on every run.
+
+The kind base has no chat template; adapter is a LoRA adapter for either of them,
+with which answers differ from those without it.
 """
 
 import argparse
@@ -27,6 +30,12 @@ CONSTANT = 1.0
 # Times that constant: no token that is not printable ever comes close.
 NOT_PRINTABLE = -4.0
 
+RANK = 8
+ADAPTED = ("q_proj", "v_proj")
+ADAPTER_SEED = 2025
+# Spread of the second factor: with it the adapter weighs as much as what it adapts.
+ADAPTER_SPREAD = 0.5
+
 CHAT_TEMPLATE = "{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}\n{% endfor %}assistant:"
 
 Tensor = tuple[tuple[int, ...], list[float]]
@@ -37,10 +46,20 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("directory", type=Path)
-    write(parser.parse_args().directory)
+    parser.add_argument("--kind", choices=KINDS, default="chat")
+    arguments = parser.parse_args()
+    KINDS[arguments.kind](arguments.directory)
 
 
 def write(directory: Path) -> None:
+    write_model(directory, tokenizer_config() | {"chat_template": CHAT_TEMPLATE})
+
+
+def write_base(directory: Path) -> None:
+    write_model(directory, tokenizer_config())
+
+
+def write_model(directory: Path, of_tokenizer: dict[str, object]) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     shards = make_shards(random.Random(SEED))
     names = [f"model-{n:05}-of-{len(shards):05}.safetensors" for n in range(1, len(shards) + 1)]
@@ -51,10 +70,50 @@ def write(directory: Path) -> None:
         "generation_config.json": {"bos_token_id": BOS, "eos_token_id": EOS},
         "model.safetensors.index.json": shard_index(dict(zip(names, shards, strict=True))),
         "tokenizer.json": tokenizer(),
-        "tokenizer_config.json": tokenizer_config(),
+        "tokenizer_config.json": of_tokenizer,
     }
+    write_documents(directory, documents)
+
+
+def write_adapter(directory: Path) -> None:
+    directory.mkdir(parents=True, exist_ok=True)
+    tensors = adapter_tensors(random.Random(ADAPTER_SEED))
+    (directory / "adapter_model.safetensors").write_bytes(safetensors(tensors))
+    write_documents(directory, {"adapter_config.json": adapter_config()})
+
+
+def write_documents(directory: Path, documents: dict[str, dict[str, object]]) -> None:
     for name, document in documents.items():
         (directory / name).write_text(json.dumps(document, indent=2) + "\n")
+
+
+def adapter_tensors(numbers: random.Random) -> dict[str, Tensor]:
+    """Two factors a projection, under the names that PEFT gives them."""
+    tensors: dict[str, Tensor] = {}
+    for number in range(LAYERS):
+        for name in ADAPTED:
+            prefix = f"base_model.model.model.layers.{number}.self_attn.{name}."
+            first, second = (RANK, HIDDEN), (HIDDEN, RANK)
+            tensors[prefix + "lora_A.weight"] = first, noise(numbers, HIDDEN * RANK)
+            tensors[prefix + "lora_B.weight"] = (
+                second,
+                noise(numbers, HIDDEN * RANK, ADAPTER_SPREAD),
+            )
+    return tensors
+
+
+def adapter_config() -> dict[str, object]:
+    return {
+        "peft_type": "LORA",
+        "task_type": "CAUSAL_LM",
+        "base_model_name_or_path": "tiny",
+        "r": RANK,
+        "lora_alpha": RANK,
+        "target_modules": list(ADAPTED),
+        "lora_dropout": 0.0,
+        "bias": "none",
+        "inference_mode": True,
+    }
 
 
 def make_shards(numbers: random.Random) -> list[dict[str, Tensor]]:
@@ -104,8 +163,8 @@ def layer(numbers: random.Random, number: int) -> dict[str, Tensor]:
     return tensors
 
 
-def noise(numbers: random.Random, count: int) -> list[float]:
-    return [numbers.gauss(0, 0.02) for _ in range(count)]
+def noise(numbers: random.Random, count: int, spread: float = 0.02) -> list[float]:
+    return [numbers.gauss(0, spread) for _ in range(count)]
 
 
 def ones() -> Tensor:
@@ -204,8 +263,10 @@ def tokenizer_config() -> dict[str, object]:
         "eos_token": "</s>",
         "model_max_length": MAX_POSITIONS,
         "clean_up_tokenization_spaces": False,
-        "chat_template": CHAT_TEMPLATE,
     }
+
+
+KINDS = {"chat": write, "base": write_base, "adapter": write_adapter}
 
 
 if __name__ == "__main__":

@@ -61,14 +61,36 @@ def _build_of(recipe: Recipe) -> buildah.Build:
     )
 
 
-def _pack_tiny_model(_recipe: Recipe, _name: str, layout: Path) -> None:
-    import tiny_model
+def _pack(write: Callable[[Path], None], layout: Path) -> None:
     from warmpod.weights.pack import pack
 
     model = layout.with_name("tiny-model")
     shutil.rmtree(model, ignore_errors=True)
-    tiny_model.write(model)
+    write(model)
     pack(model, layout)
+
+
+def _tiny_llama(kind: str) -> Recipe:
+    """Weights that come from hack/tiny_model.py."""
+
+    def make(_recipe: Recipe, _name: str, layout: Path) -> None:
+        import tiny_model
+
+        _pack(tiny_model.KINDS[kind], layout)
+
+    return Recipe(sources=("hack/tiny_model.py", "operator/warmpod/weights"), make=make)
+
+
+def _tiny_bert(kind: str) -> Recipe:
+    """Weights that come from hack/tiny_bert.py."""
+
+    def make(_recipe: Recipe, _name: str, layout: Path) -> None:
+        import tiny_bert
+
+        _pack(tiny_bert.KINDS[kind], layout)
+
+    sources = ("hack/tiny_bert.py", "hack/tiny_model.py", "operator/warmpod/weights")
+    return Recipe(sources=sources, make=make)
 
 
 RECIPES = {
@@ -83,9 +105,11 @@ RECIPES = {
         containerfile="images/engine-sim/Containerfile",
         parent="operator",
     ),
-    "weights-tiny": Recipe(
-        sources=("hack/tiny_model.py", "operator/warmpod/weights"), make=_pack_tiny_model
-    ),
+    "weights-tiny": _tiny_llama("chat"),
+    "weights-tiny-base": _tiny_llama("base"),
+    "adapter-tiny": _tiny_llama("adapter"),
+    "weights-tiny-embedding": _tiny_bert("embedding"),
+    "weights-tiny-reranker": _tiny_bert("reranker"),
     "engine-cpu": Recipe(
         sources=("images/engine-cpu",),
         make=_build_large,

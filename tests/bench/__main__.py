@@ -1,6 +1,6 @@
 """Measures everything and writes docs/benchmarks/<name>.json, one file a subject.
 
-python -m bench [SUBJECT...]      subjects: gate, footprint, operator, startup, pull
+python -m bench [SUBJECT...]      subjects: gate, footprint, operator, startup, pull, features
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
-from bench import gate, operator_load, startup, usage
+from bench import features, gate, operator_load, startup, usage
 from support.api import Api, JsonObject
 from support.models import ModelView, warm_model
 from support.node import Node
@@ -100,6 +100,24 @@ def bench_pull(api: Api, node: Node) -> JsonObject:
     return {"warmpod": [startup.as_json(start) for start in starts]}
 
 
+def bench_features(api: Api, node: Node) -> JsonObject:
+    """Alternates the two, each in a new pod, so that noise of the machine meets both alike."""
+    specs = {"simulator": features.simulator_spec(), "vllm": features.vllm_spec()}
+    return {engine: bench_features_of(api, spec) for engine, spec in specs.items()}
+
+
+def bench_features_of(api: Api, spec: JsonObject) -> JsonObject:
+    warm, plain = [], []
+    for _ in range(features.BOOTS):
+        with namespace(api) as name:
+            plain.append(features.plain_boot(api, name, spec))
+        with namespace(api) as name:
+            warm.append(features.warm_boot(api, name, spec))
+    result = features.summary(warm, plain)
+    print(features.table(result), flush=True)
+    return result
+
+
 def simulated(api: Api, name: str) -> ModelView:
     api.apply(warm_model("bench", name, warmup={}))
     view = ModelView(api, "bench", name)
@@ -121,6 +139,7 @@ SUBJECTS: dict[str, Callable[[Api, Node], JsonObject]] = {
     "operator": bench_operator,
     "startup": bench_startup,
     "pull": bench_pull,
+    "features": bench_features,
 }
 
 

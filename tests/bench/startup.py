@@ -8,9 +8,10 @@ from dataclasses import asdict, dataclass
 
 import requests
 
+from bench import plain
 from bench.watching import Recorder
 from support.api import Api, JsonObject
-from support.models import WEIGHTS_TINY, ModelView, condition_of, vllm_engine, warm_model
+from support.models import ModelView, condition_of, vllm_engine, warm_model
 from support.waiting import wait_until
 
 LIMIT_S = 900
@@ -79,11 +80,11 @@ def measure_warm(api: Api, namespace: str) -> WarmStart:
 def measure_plain(api: Api, namespace: str) -> PlainStart:
     recorder = Recorder(api, namespace, ("EndpointSlice",), LIMIT_S)
     applied = time.monotonic() - recorder.started
-    for body in plain_objects(namespace):
+    for body in plain.objects(namespace, vllm_engine()):
         api.apply(body)
-    view = ModelView(api, "plain", namespace)
+    view = ModelView(api, plain.NAME, namespace)
     wait_until("traffic", view.ready_addresses, timeout_s=LIMIT_S)
-    first, steady = request_times(view.service_url(), "plain")
+    first, steady = request_times(view.service_url(), plain.NAME)
     return PlainStart(recorder.first("EndpointSlice", has_ready_endpoint) - applied, first, steady)
 
 
@@ -143,52 +144,6 @@ def holds(pod: JsonObject, type_: str) -> bool:
 
 def has_ready_endpoint(found: JsonObject) -> bool:
     return any(e.get("conditions", {}).get("ready") for e in found.get("endpoints") or [])
-
-
-def plain_objects(namespace: str) -> list[JsonObject]:
-    """What people write by hand today: a Deployment with a probe on /health, and a Service."""
-    labels, engine = {"app": "plain"}, vllm_engine()
-    further = [{"name": "HF_HUB_OFFLINE", "value": "1"}, {"name": "HOME", "value": "/tmp"}]
-    container = {
-        **engine,
-        "name": "engine",
-        "command": ["vllm", "serve", "/models/plain", "--served-model-name=plain"],
-        "env": [*engine["env"], *further],
-        "readinessProbe": {"httpGet": {"path": "/health", "port": 8000}, "periodSeconds": 1},
-        "volumeMounts": [
-            {"name": "weights", "mountPath": "/models/plain"},
-            {"name": "shm", "mountPath": "/dev/shm"},
-            {"name": "tmp", "mountPath": "/tmp"},
-        ],
-    }
-    volumes = [
-        {"name": "weights", "image": {"reference": WEIGHTS_TINY, "pullPolicy": "IfNotPresent"}},
-        {"name": "shm", "emptyDir": {"medium": "Memory"}},
-        {"name": "tmp", "emptyDir": {}},
-    ]
-    deployment = {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": "plain", "namespace": namespace},
-        "spec": {
-            "selector": {"matchLabels": labels},
-            "template": {
-                "metadata": {"labels": labels},
-                "spec": {
-                    "enableServiceLinks": False,
-                    "containers": [container],
-                    "volumes": volumes,
-                },
-            },
-        },
-    }
-    service = {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": "plain", "namespace": namespace},
-        "spec": {"selector": labels, "ports": [{"port": 8000}]},
-    }
-    return [deployment, service]
 
 
 def as_json(start: WarmStart | PlainStart) -> JsonObject:

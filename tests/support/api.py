@@ -29,6 +29,7 @@ KINDS: dict[str, tuple[str, str]] = {
     "Service": ("api/v1", "services"),
     "Event": ("api/v1", "events"),
     "ConfigMap": ("api/v1", "configmaps"),
+    "Secret": ("api/v1", "secrets"),
     "ServiceAccount": ("api/v1", "serviceaccounts"),
     "Deployment": ("apis/apps/v1", "deployments"),
     "DaemonSet": ("apis/apps/v1", "daemonsets"),

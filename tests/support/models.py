@@ -12,6 +12,10 @@ from support.waiting import wait_until
 ENGINE_SIM = "127.0.0.1:5000/warmpod/engine-sim:dev"
 ENGINE_CPU = "127.0.0.1:5000/warmpod/engine-cpu:dev"
 WEIGHTS_TINY = "127.0.0.1:5000/warmpod/weights-tiny:dev"
+WEIGHTS_BASE = "127.0.0.1:5000/warmpod/weights-tiny-base:dev"
+WEIGHTS_EMBEDDING = "127.0.0.1:5000/warmpod/weights-tiny-embedding:dev"
+WEIGHTS_RERANKER = "127.0.0.1:5000/warmpod/weights-tiny-reranker:dev"
+ADAPTER_TINY = "127.0.0.1:5000/warmpod/adapter-tiny:dev"
 GATE = "warmpod.io/Warm"
 
 
@@ -48,6 +52,18 @@ def vllm_engine() -> JsonObject:
         ],
         "resources": {"requests": {"cpu": "500m", "memory": "4Gi"}},
     }
+
+
+def with_adapter(spec: JsonObject, name: str) -> JsonObject:
+    """The fields of a spec whose engine loads the tiny adapter under that name."""
+    changed = copy.deepcopy(spec)
+    engine, volume, path = changed["engine"], f"adapter-{name}", f"/adapters/{name}"
+    engine["args"] += ["--enable-lora", "--max-lora-rank=8", "--lora-modules", f"{name}={path}"]
+    engine.setdefault("volumeMounts", []).append({"name": volume, "mountPath": path})
+    image = {"reference": ADAPTER_TINY, "pullPolicy": "IfNotPresent"}
+    volumes = changed.setdefault("pod", {}).setdefault("volumes", [])
+    volumes.append({"name": volume, "image": image})
+    return changed
 
 
 def with_engine(model: JsonObject, **engine: Any) -> JsonObject:
@@ -136,9 +152,9 @@ class ModelView:
             for address in endpoint["addresses"]
         }
 
-    def service_url(self) -> str:
+    def service_url(self, scheme: str = "http") -> str:
         service = self.api.get("Service", self.name, self.namespace)
-        return f"http://{service['spec']['clusterIP']}:8000"
+        return f"{scheme}://{service['spec']['clusterIP']}:8000"
 
 
 def condition_of(body: JsonObject, type_: str) -> JsonObject:

@@ -1,12 +1,17 @@
-"""The tiny model has the files and the numbers of a real one."""
+"""The tiny models have the files and the numbers of real ones."""
 
 import json
+import math
 import struct
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+import tiny_bert
 import tiny_model
+
+WRITERS = [*tiny_model.KINDS.values(), *tiny_bert.KINDS.values()]
 
 
 @pytest.fixture(scope="module")
@@ -29,11 +34,13 @@ def bfloat16_values(data: bytes) -> list[float]:
     return [struct.unpack("<f", b"\0\0" + half)[0] for (half,) in halves]
 
 
-def test_the_same_files_on_every_run(model: Path, tmp_path: Path):
-    tiny_model.write(tmp_path)
-    assert {p.name: p.read_bytes() for p in model.iterdir()} == {
-        p.name: p.read_bytes() for p in tmp_path.iterdir()
-    }
+@pytest.mark.parametrize("write", WRITERS)
+def test_the_same_files_on_every_run(write: Callable[[Path], None], tmp_path: Path):
+    runs = [tmp_path / "first", tmp_path / "second"]
+    for directory in runs:
+        write(directory)
+    first, second = ({p.name: p.read_bytes() for p in run.iterdir()} for run in runs)
+    assert first == second
 
 
 def test_the_index_names_every_tensor_of_two_shards(model: Path):
@@ -44,16 +51,15 @@ def test_the_index_names_every_tensor_of_two_shards(model: Path):
     assert found == index["weight_map"]
 
 
-def test_tensors_fill_the_shard_without_gaps(model: Path):
-    for shard in model.glob("*.safetensors"):
+@pytest.mark.parametrize("write", WRITERS)
+def test_tensors_fill_the_shard_without_gaps(write: Callable[[Path], None], tmp_path: Path):
+    write(tmp_path)
+    for shard in tmp_path.glob("*.safetensors"):
         header, data = read_safetensors(shard)
         end = 0
         for tensor in header.values():
             start, stop = tensor["data_offsets"]
-            values = 1
-            for dimension in tensor["shape"]:
-                values *= dimension
-            assert (start, stop - start) == (end, 2 * values)
+            assert (start, stop - start) == (end, 2 * math.prod(tensor["shape"]))
             end = stop
         assert end == len(data)
 
@@ -82,3 +88,45 @@ def test_special_tokens_follow_the_bytes(model: Path):
     assert (vocabulary["<s>"], vocabulary["</s>"]) == (256, 257)
     assert sorted(vocabulary.values()) == list(range(config["vocab_size"]))
     assert (config["bos_token_id"], config["eos_token_id"]) == (256, 257)
+
+
+def test_a_base_model_differs_only_in_its_chat_template(model: Path, tmp_path: Path):
+    tiny_model.write_base(tmp_path)
+    chat, base = (
+        json.loads((directory / "tokenizer_config.json").read_text())
+        for directory in (model, tmp_path)
+    )
+    assert chat.pop("chat_template")
+    assert chat == base
+    for path in model.iterdir():
+        if path.name != "tokenizer_config.json":
+            assert path.read_bytes() == (tmp_path / path.name).read_bytes()
+
+
+def test_an_adapter_fits_the_projections_that_it_names(model: Path, tmp_path: Path):
+    tiny_model.write_adapter(tmp_path)
+    config = json.loads((tmp_path / "adapter_config.json").read_text())
+    header, _ = read_safetensors(tmp_path / "adapter_model.safetensors")
+    shards = (read_safetensors(path)[0] for path in model.glob("*.safetensors"))
+    adapted = {name: tensor["shape"] for shard in shards for name, tensor in shard.items()}
+    factors = {name.removeprefix("base_model.model.").rpartition(".lora_")[0] for name in header}
+    assert {name.rpartition(".")[2] for name in factors} == set(config["target_modules"])
+    for name in factors:
+        out, into = adapted[f"{name}.weight"]
+        first, second = (
+            header[f"base_model.model.{name}.lora_{factor}.weight"]["shape"] for factor in "AB"
+        )
+        assert (first, second) == ([config["r"], into], [out, config["r"]])
+
+
+@pytest.mark.parametrize("write", tiny_bert.KINDS.values(), ids=tiny_bert.KINDS)
+def test_a_bert_has_an_embedding_for_each_token(write: Callable[[Path], None], tmp_path: Path):
+    write(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    tokenizer = json.loads((tmp_path / "tokenizer.json").read_text())
+    header, _ = read_safetensors(tmp_path / "model.safetensors")
+    (words,) = (t for name, t in header.items() if name.endswith("word_embeddings.weight"))
+    assert words["shape"] == [config["vocab_size"], config["hidden_size"]]
+    assert sorted(tokenizer["model"]["vocab"].values()) == list(range(config["vocab_size"]))
+    special = {token["id"] for token in tokenizer["post_processor"]["special_tokens"].values()}
+    assert special == {"[CLS]", "[SEP]"}

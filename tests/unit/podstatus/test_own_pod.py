@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from unit.podstatus.certificates import make_certificates
+from support.certificates import make_certificates
 from unit.podstatus.fake_api import IDENTITY, fake_api
 from warmpod.podstatus import OwnPod, PodStatusError
 

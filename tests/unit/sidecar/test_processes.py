@@ -16,8 +16,8 @@ import aiohttp
 import pytest
 
 from simulator.harness import SIMULATOR, free_port
+from support.certificates import make_certificates
 from unit.launcher.launcher_process import ENVIRONMENT, LAUNCHER, Launcher, start_launcher
-from unit.podstatus.certificates import make_certificates
 from unit.podstatus.fake_api import IDENTITY, FakeApi, fake_api
 from unit.podstatus.waiting import until
 from warmpod.protocol import WARM_CONDITION

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from unit.podstatus.certificates import make_certificates
+from support.certificates import make_certificates
 from unit.podstatus.waiting import until
 from unit.sidecar.harness import WARMUP, Stage
 from warmpod.protocol import WARM_CONDITION

@@ -1,0 +1,61 @@
+"""What people write by hand today: a Deployment with a probe on /health, and a Service."""
+
+from __future__ import annotations
+
+from support.api import JsonObject
+from support.models import WEIGHTS_TINY
+
+NAME = "plain"
+
+
+def objects(
+    namespace: str, engine: JsonObject, volumes: tuple[JsonObject, ...] = ()
+) -> list[JsonObject]:
+    """`engine` and `volumes` as in a WarmModel's engine and pod.volumes."""
+    labels = {"app": NAME}
+    template = {
+        "metadata": {"labels": labels},
+        "spec": {
+            "enableServiceLinks": False,
+            "containers": [_container(engine)],
+            "volumes": [*_volumes(), *volumes],
+        },
+    }
+    deployment = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": NAME, "namespace": namespace},
+        "spec": {"selector": {"matchLabels": labels}, "template": template},
+    }
+    service = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": NAME, "namespace": namespace},
+        "spec": {"selector": labels, "ports": [{"port": 8000}]},
+    }
+    return [deployment, service]
+
+
+def _container(engine: JsonObject) -> JsonObject:
+    further = [{"name": "HF_HUB_OFFLINE", "value": "1"}, {"name": "HOME", "value": "/tmp"}]
+    mounts = [
+        {"name": "weights", "mountPath": f"/models/{NAME}"},
+        {"name": "shm", "mountPath": "/dev/shm"},
+        {"name": "tmp", "mountPath": "/tmp"},
+    ]
+    return {
+        **engine,
+        "name": "engine",
+        "command": ["vllm", "serve", f"/models/{NAME}", f"--served-model-name={NAME}"],
+        "env": [*engine["env"], *further],
+        "readinessProbe": {"httpGet": {"path": "/health", "port": 8000}, "periodSeconds": 1},
+        "volumeMounts": [*mounts, *engine.get("volumeMounts", [])],
+    }
+
+
+def _volumes() -> list[JsonObject]:
+    return [
+        {"name": "weights", "image": {"reference": WEIGHTS_TINY, "pullPolicy": "IfNotPresent"}},
+        {"name": "shm", "emptyDir": {"medium": "Memory"}},
+        {"name": "tmp", "emptyDir": {}},
+    ]
