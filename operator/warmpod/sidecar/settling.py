@@ -21,8 +21,8 @@ Ask = Callable[[Endpoint, Mapping[str, Any]], Awaitable[Reply]]
 # launcher, in seconds.
 LATE_NEWS_SECONDS = 0.5
 
-# A warm-up that never settles goes on for days. More than the steady state looks at.
-KEPT_ROUNDS = 12
+# A warm-up that never settles goes on for days. As many as spec.warmup.maxRounds may be.
+KEPT_ROUNDS = 100
 
 # All buckets are played this often, however long it takes; then a round has to fit.
 WHOLE_ROUNDS = 2
@@ -53,7 +53,7 @@ class Settling:
         finished = self._finished(played, compiled, grown)
         judgement = self._judge(finished)
         self.played += 1
-        self.rounds = _kept([*self.rounds, finished])
+        self.rounds = [*self.rounds, finished][-KEPT_ROUNDS:]
         if self.played == WHOLE_ROUNDS and not played.problems:
             self._shorten(played)
         return played, judgement
@@ -72,8 +72,3 @@ class Settling:
         self.plan, self.notes = within(self.plan, played.seconds, self._round_seconds)
         for note in self.notes:
             log.info("plan: %s", note)
-
-
-def _kept(rounds: list[Round]) -> list[Round]:
-    """The first one stays: what a cold request cost is measured against it."""
-    return rounds[:1] + rounds[1:][1 - KEPT_ROUNDS :]
