@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from warmpod.sidecar.engine import EngineError, EngineTimeoutError, Reply
-from warmpod.sidecar.planning import Bucket, Endpoint, Plan
+from warmpod.sidecar.planning import Bucket, Endpoint, Plan, waves_for
 from warmpod.sidecar.steady import Round
 
 Ask = Callable[[Endpoint, Mapping[str, Any]], Awaitable[Reply]]
-Waves = Callable[[Bucket], Sequence[Sequence[Mapping[str, Any]]]]
 
 # An engine that refuses everything is not asked for everything.
 FAILED_BUCKETS_AT_THE_START = 3
@@ -80,7 +79,7 @@ class _Results:
 
 
 async def play_round(
-    plan: Plan, waves_for: Waves, ask: Ask, playing: Callable[[str], None] = lambda name: None
+    plan: Plan, ask: Ask, playing: Callable[[str], None] = lambda name: None
 ) -> PlayedRound:
     """Send every bucket's waves; what is measured is the last wave of each. `playing` is told the
     name of each bucket before it is played.

@@ -32,10 +32,8 @@ class Server:
         return web.Response(status=200 if self._supervisor.gate.is_open else 503, text=text)
 
     async def _metrics(self, _: web.Request) -> web.Response:
-        return web.Response(
-            body=await self._supervisor.render_metrics(),
-            headers={"Content-Type": CONTENT_TYPE_LATEST},
-        )
+        page = await self._supervisor.render_metrics()
+        return web.Response(body=page, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     async def _status(self, _: web.Request) -> web.Response:
         return web.json_response(self._supervisor.status())

@@ -8,7 +8,7 @@ from typing import Any
 
 from warmpod.sidecar import steady
 from warmpod.sidecar.engine import Reply
-from warmpod.sidecar.planning import Endpoint, Plan, waves_for
+from warmpod.sidecar.planning import Endpoint, Plan
 from warmpod.sidecar.record import Record
 from warmpod.sidecar.rounds import PlayedRound, play_round
 from warmpod.sidecar.steady import Judgement, Round, within
@@ -45,7 +45,7 @@ class Settling:
 
     async def play(self) -> tuple[PlayedRound, Judgement]:
         compiled, grown = self._record.late_compiles, self._record.cache_growth
-        played = await play_round(self.plan, waves_for, self._ask, self._record.now_playing)
+        played = await play_round(self.plan, self._ask, self._record.now_playing)
         self._record.now_playing("")
         self._record.succeeded |= played.round.first_token.keys()
         if self._judge(self._finished(played, compiled, grown)).settled:

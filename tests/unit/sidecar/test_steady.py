@@ -1,7 +1,7 @@
 import pytest
 
-from unit.sidecar.harness import WARMUP
-from warmpod.sidecar.plan import Served, TokenCost, make_plan
+from warmpod.sidecar.planning import Plan
+from warmpod.sidecar.planning.model import Ask, bucket_of
 from warmpod.sidecar.steady import BucketFigures, Round, bucket_figures, judge, within
 
 Series = dict[str, list[float]]
@@ -184,8 +184,8 @@ def test_figures_cover_buckets_that_were_cut_and_rounds_that_failed() -> None:
     }
 
 
-PLAN = make_plan(
-    Served("tiny", 2048, {"chat": TokenCost(1.0), "completion": TokenCost(1.0)}), WARMUP
+PLAN = Plan(
+    tuple(bucket_of(f"bucket{i}", "chat", [[Ask({})]]) for i in range(8)), notes=("a note",)
 )
 NAMES = [bucket.name for bucket in PLAN.buckets]
 
