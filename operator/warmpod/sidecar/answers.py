@@ -180,6 +180,12 @@ def _part(choice: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return part
 
 
+def tokens_of(parsed: Mapping[str, Any]) -> Answer:
+    """Only what the engine counted."""
+    usage = _usage(parsed)
+    return Answer(True, _count(usage, "prompt_tokens"), _count(usage, "completion_tokens"))
+
+
 def _count(usage: Mapping[str, Any], name: str) -> int | None:
     count = usage.get(name)
     return count if isinstance(count, int) and count > 0 else None

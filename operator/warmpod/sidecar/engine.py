@@ -12,7 +12,14 @@ from typing import Any
 
 import aiohttp
 
-from warmpod.sidecar.answers import Answer, InvalidAnswerError, StreamReader, excerpt, read_answer
+from warmpod.sidecar.answers import (
+    Answer,
+    InvalidAnswerError,
+    StreamReader,
+    excerpt,
+    read_answer,
+    tokens_of,
+)
 from warmpod.sidecar.planning import Endpoint
 
 # Lets warm-up requests be told from users' in logs and by proxies.
@@ -98,7 +105,7 @@ class Engine:
         counted: Counted | None = None,
     ) -> None:
         """`priority` goes into every request that does not have one of its own. `counted` is put
-        around each request; True stands for a canary."""
+        around each request; True stands for one whose latency is not looked at."""
         headers = dict(WARMUP_HEADER)
         if api_key:
             headers["Authorization"] = f"Bearer {api_key}"
@@ -251,6 +258,16 @@ class Engine:
         self, endpoint: Endpoint, body: Mapping[str, Any], timeout_seconds: float
     ) -> Mapping[str, Any]:
         """The whole answer of a request without streaming, unjudged. Raises EngineError."""
+        with self._counted(True) as answered:
+            started = time.perf_counter()
+            found = await self._ask(endpoint, body, timeout_seconds)
+            total = time.perf_counter() - started
+            answered(Reply(total, total, tokens_of(found)))
+        return found
+
+    async def _ask(
+        self, endpoint: Endpoint, body: Mapping[str, Any], timeout_seconds: float
+    ) -> Mapping[str, Any]:
         path = PATHS[endpoint]
         try:
             async with (

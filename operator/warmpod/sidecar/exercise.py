@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 
 from warmpod.protocol import END_BOOT_FILE
 from warmpod.sidecar import lifecycle, reference
@@ -11,6 +12,7 @@ from warmpod.sidecar.asking import Asker
 from warmpod.sidecar.boots import Boot
 from warmpod.sidecar.canary import Canary
 from warmpod.sidecar.config import SidecarConfig
+from warmpod.sidecar.culprits import Culprits
 from warmpod.sidecar.engine import Engine, EngineError
 from warmpod.sidecar.memory import WarmMemory, write_atomically
 from warmpod.sidecar.peers import Peers
@@ -31,9 +33,11 @@ class Exercise:
         engine: Engine,
         config: SidecarConfig,
         peers: Peers,
+        culprits: Culprits,
         tell: Callable[[lifecycle.Event], None],
     ) -> None:
-        self.record = Record()
+        config = _without(config, culprits)
+        self.record = Record(notes=list(culprits.notes()))
         self.boot = boot
         self._engine = engine
         self._config = config
@@ -89,18 +93,27 @@ class Exercise:
     async def _ask_reference(self) -> None:
         """Whatever comes of it, the engine's own settings have their turn next."""
         await self._warm_up.wait_for_http()
-        learned = await self._warm_up.learn()
-        compare = self._config.warmup.compare
-        if compare is not None:
-            try:
-                served = learned.served
-                answers = await reference.answers(
-                    self._asker, served.endpoints[0], served.model, compare.samples
-                )
-                reference.keep(self._config.run_dir, answers)
-            except (EngineError, ValueError, OSError) as error:
-                log.error("spec.warmup.compare: no reference answers: %s", error)
+        try:
+            async with asyncio.timeout(self._asker.timeout_seconds):
+                await self._record_answers()
+        except (TimeoutError, EngineError, ValueError, OSError) as error:
+            log.error("spec.warmup.compare: no reference answers: %r", error)
         ask_to_end(self._config, self.boot.id, "its answers were recorded")
+
+    async def _record_answers(self) -> None:
+        compare = self._config.warmup.compare
+        if compare is None:
+            return
+        served = (await self._warm_up.learn()).served
+        answers = await reference.answers(
+            self._asker, served.endpoints[0], served.model, compare.samples
+        )
+        reference.keep(self._config.run_dir, answers)
+
+
+def _without(config: SidecarConfig, culprits: Culprits) -> SidecarConfig:
+    skip = (*config.warmup.skip, *culprits.buckets)
+    return replace(config, warmup=config.warmup.model_copy(update={"skip": skip}))
 
 
 def ask_to_end(config: SidecarConfig, boot_id: str, why: str) -> None:

@@ -20,8 +20,10 @@ class Record:
     # Counted by the engine's log and the launcher since the boot started.
     late_compiles: int = 0
     cache_growth: int = 0
-    # The bucket that is played now, and those that were played with success.
+    # The bucket that is played now; those that were played with success; those that are first
+    # tried because an engine may refuse them.
     playing: str = ""
+    tried: set[str] = field(default_factory=set)
     succeeded: set[str] = field(default_factory=set)
     memory: WarmMemory | None = None
     comparison: Comparison | None = None
@@ -31,6 +33,13 @@ class Record:
 
     def now_playing(self, bucket: str) -> None:
         self.playing = bucket
+
+    def now_trying(self, bucket: str) -> None:
+        self.playing = bucket
+        self.tried.add(bucket)
+
+    def may_be_refused(self, bucket: str) -> bool:
+        return bucket in self.tried
 
     def note(self, text: str) -> None:
         if text not in self.notes:

@@ -21,7 +21,7 @@ async def what_is_served(
         asker.token,
         config.engine,
         config.warmup,
-        record.now_playing,
+        record.now_trying,
     )
     record.now_playing("")
     return learned

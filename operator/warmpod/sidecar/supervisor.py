@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import time
+from dataclasses import replace
 from typing import Any
 
 from warmpod import reasons
@@ -17,12 +18,13 @@ from warmpod.sidecar.boots import (
     lock_held,
 )
 from warmpod.sidecar.config import SidecarConfig
+from warmpod.sidecar.culprits import Culprits
 from warmpod.sidecar.engine import Engine
 from warmpod.sidecar.exercise import Exercise, ask_to_end
 from warmpod.sidecar.gate import Gate
 from warmpod.sidecar.launcher_events import lifecycle_event
 from warmpod.sidecar.lifecycle import Policy, Situation, Verdict
-from warmpod.sidecar.memory import WarmMemory, recall, remember, write_atomically
+from warmpod.sidecar.memory import WarmMemory, recall, remember
 from warmpod.sidecar.metrics import Metrics
 from warmpod.sidecar.peers import Peers
 from warmpod.sidecar.planning import plan_document
@@ -35,6 +37,9 @@ log = logging.getLogger(__name__)
 
 # Between looks at the run directory. The end of a boot is not polled for.
 POLL_SECONDS = 0.1
+
+# Endings that nobody asked for, in the launcher's words.
+DIED = ("exited", "engine-process-died")
 
 # Names of the engine's counters.
 PREFIX_CACHE = ("prefix_cache_hits", "prefix_cache_queries")
@@ -68,6 +73,7 @@ class Supervisor:
         self._metrics = metrics
         self._follower = EventFollower(config.run_dir / EVENTS_FILE)
         self._timeline = Timeline()
+        self._culprits = Culprits()
         self._situation = Situation()
         self._exercise: Exercise | None = None
         self._boot_tasks: list[asyncio.Task[None]] = []
@@ -126,7 +132,14 @@ class Supervisor:
         warm_before = self._earlier.boot if self._earlier else None
         news = lifecycle_event(event, self._config.run_dir, warm_before, time.monotonic())
         if news is not None:
-            self._advance(news)
+            self._advance(self._with_bucket(news))
+
+    def _with_bucket(self, news: lifecycle.Event) -> lifecycle.Event:
+        """The message about a boot that died in its warm-up names what was played."""
+        playing = self._record().playing
+        if isinstance(news, lifecycle.BootEnded) and playing and self._exercise_of(news.boot_id):
+            return replace(news, how=f"{news.how}, while warm-up played {playing}")
+        return news
 
     def _count(self, event: LauncherEvent) -> None:
         if not self._exercise_of(event.boot):
@@ -136,6 +149,8 @@ class Supervisor:
                 self._record().late_compiles += 1
             case "cache-grew":
                 self._record().cache_growth += 1
+            case "boot-ended" if event.fields.get("cause") in DIED:
+                self._culprits.boot_died(event.boot, self._record())
 
     def _exercise_of(self, boot_id: str) -> bool:
         return self._exercise is not None and self._exercise.boot.id == boot_id
@@ -146,7 +161,9 @@ class Supervisor:
             return
         for task in self._boot_tasks:
             task.cancel()
-        exercise = Exercise(current.boot, self._engine, self._config, self._peers, self._tell)
+        exercise = Exercise(
+            current.boot, self._engine, self._config, self._peers, self._culprits, self._tell
+        )
         earlier = self._earlier if current.resuming else None
         running = tasks.create_task(exercise.run(earlier))
         ending = tasks.create_task(self._await_end(current.boot, running))
@@ -257,4 +274,5 @@ class Supervisor:
         """Our own probe is closed already, so go on also when the API server is away."""
         if not await self._warm.delivered(REPORT_BEFORE_STOP_SECONDS):
             log.warning("stopping, and the API server does not know yet")
-        write_atomically(self._config.run_dir / GATE_CLOSED_FILE, str(time.time()))
+        # Empty: there is room for a name also where the engine has filled the run directory.
+        (self._config.run_dir / GATE_CLOSED_FILE).touch()

@@ -77,7 +77,8 @@ class Watch:
             self._tell(lifecycle.CanaryLives(self._boot_id))
             return
         self._record.canary_failures += 1
-        log.warning("boot %s: %s", self._boot_id, result.problem)
+        if self._record.canary_failures <= canary.FAILURES_TO_CLOSE:
+            log.warning("boot %s: %s", self._boot_id, result.problem)
         if self._record.canary_failures < canary.FAILURES_TO_CLOSE:
             return
         if result.timed_out and not await self._peers.would_serve_without_us():

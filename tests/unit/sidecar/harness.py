@@ -101,6 +101,7 @@ class Stage:
             api_key=self.api_key,
             tls_verify=False,
             warmup=self.warmup,
+            prompts_dir=self.tmp_path / "prompts",
         )
         self._stop = asyncio.Event()
         pod = self.api.own_pod(self.tmp_path / "service-account")

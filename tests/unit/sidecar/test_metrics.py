@@ -13,6 +13,8 @@ from warmpod.sidecar.answers import Answer
 from warmpod.sidecar.engine import EngineError, Reply
 from warmpod.sidecar.lifecycle import Evidence, Verdict
 from warmpod.sidecar.metrics import MOST_BUCKETS, Metrics
+from warmpod.sidecar.planning import Bucket, Plan
+from warmpod.sidecar.record import Record
 
 
 @dataclass(frozen=True)
@@ -26,10 +28,12 @@ def metrics() -> Metrics:
     return Metrics("llama")
 
 
-def samples(metrics: Metrics, name: str) -> dict[tuple[str, ...], float]:
+def samples(
+    metrics: Metrics, name: str, record: Record | None = None
+) -> dict[tuple[str, ...], float]:
     """By the values of the labels other than the model's name, in the order of their names."""
     found = {}
-    for family in text_string_to_metric_families(metrics.render(0, 0, 0).decode()):
+    for family in text_string_to_metric_families(metrics.render(record or Record(), 0).decode()):
         for sample in family.samples:
             if sample.name == name:
                 assert sample.labels.pop("model_name") == "llama"
@@ -65,12 +69,12 @@ def reply(first_token: float) -> Reply:
 
 
 def test_requests_can_be_subtracted_from_the_engines_own_numbers(metrics: Metrics) -> None:
-    with metrics.request() as answered:
+    with metrics.request(False) as answered:
         assert samples(metrics, "warmpod_warmup_requests_running") == {(): 1}
         answered(reply(0.3))
-    with metrics.request(canary=True) as answered:
+    with metrics.request(True) as answered:
         answered(reply(0.01))
-    with pytest.raises(EngineError), metrics.request():
+    with pytest.raises(EngineError), metrics.request(False):
         raise EngineError("no")
     assert samples(metrics, "warmpod_warmup_requests_running") == {(): 0}
     assert samples(metrics, "warmpod_warmup_requests_total") == {("answered",): 2, ("failed",): 1}
@@ -79,9 +83,9 @@ def test_requests_can_be_subtracted_from_the_engines_own_numbers(metrics: Metric
 
 def test_first_token_latency_has_the_warm_up_requests_only(metrics: Metrics) -> None:
     for seconds in (0.05, 0.3, 7.0):
-        with metrics.request() as answered:
+        with metrics.request(False) as answered:
             answered(reply(seconds))
-    with metrics.request(canary=True) as answered:
+    with metrics.request(True) as answered:
         answered(reply(0.01))
     assert samples(metrics, "warmpod_first_token_latency_seconds_bucket") == {
         ("0.1",): 1,
@@ -95,17 +99,16 @@ def test_first_token_latency_has_the_warm_up_requests_only(metrics: Metrics) -> 
 
 
 def test_an_answer_without_counts_is_an_answer(metrics: Metrics) -> None:
-    with metrics.request() as answered:
+    with metrics.request(False) as answered:
         answered(Reply(0.1, 0.1, Answer(True, None)))
     assert samples(metrics, "warmpod_warmup_requests_total") == {("answered",): 1}
 
 
 def test_figures_of_a_boot_end_with_it(metrics: Metrics) -> None:
-    metrics.planned(2)
+    metrics.new_boot()
     metrics.warmed(Evidence(3, 0.8, 0.02), {"chat": Figures(0.8, 0.02)})
     metrics.started(json.dumps({"boot_started": 10.0, "http": 30.0, "gate": 35.0}))
     metrics.prefix_cache(30, 40)
-    assert samples(metrics, "warmpod_warmup_buckets") == {(): 2}
     assert samples(metrics, "warmpod_warmup_bucket_seconds") == {
         ("chat", "first"): 0.8,
         ("chat", "steady"): 0.02,
@@ -116,8 +119,7 @@ def test_figures_of_a_boot_end_with_it(metrics: Metrics) -> None:
     }
     assert samples(metrics, "warmpod_boot_phase_seconds") == {("start-http",): 20, ("rounds",): 5}
     assert samples(metrics, "warmpod_cache_hit_rate") == {("prefix",): 0.75}
-    metrics.planned(3)
-    assert samples(metrics, "warmpod_warmup_buckets") == {(): 3}
+    metrics.new_boot()
     for name in ("bucket_seconds", "first_token_seconds"):
         assert samples(metrics, f"warmpod_warmup_{name}") == {}
     assert samples(metrics, "warmpod_boot_phase_seconds") == {}
@@ -139,3 +141,11 @@ def test_an_engine_without_a_query_has_no_hit_rate(metrics: Metrics) -> None:
 def test_a_time_line_that_cannot_be_read_has_no_phases(metrics: Metrics) -> None:
     metrics.started("{")
     assert samples(metrics, "warmpod_boot_phase_seconds") == {}
+
+
+def test_numbers_of_the_warm_up_are_those_of_its_record(metrics: Metrics) -> None:
+    bucket = Bucket("chat/stream", "chat", True, ())
+    record = Record(plan=Plan((bucket, bucket)), played=7, canary_failures=1)
+    assert samples(metrics, "warmpod_warmup_buckets", record) == {(): 2}
+    assert samples(metrics, "warmpod_warmup_rounds", record) == {(): 7}
+    assert samples(metrics, "warmpod_canary_failures", record) == {(): 1}

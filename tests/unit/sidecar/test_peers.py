@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from unit.podstatus.fake_api import FakeApi, fake_api
+from unit.podstatus.waiting import until
 from warmpod.sidecar import peers
 from warmpod.sidecar.peers import Peers
 
@@ -38,8 +39,7 @@ async def test_pod_that_was_left_alone_while_it_waited_stays(
     async with fake_api() as api:
         api.serving = {OWN, "earlier"}
         asking = asyncio.create_task(_peers(api, tmp_path).would_serve_without_us())
-        while not api.endpoint_reads:
-            await asyncio.sleep(0.01)
+        await until(lambda: api.endpoint_reads > 0)
         api.serving = {OWN}
         assert not await asking
 
@@ -63,4 +63,3 @@ async def _leave(api: FakeApi, folder: Path, name: str) -> None:
 
 def _peers(api: FakeApi, folder: Path, name: str = OWN) -> Peers:
     return Peers(api.own_pod(folder / name, name), "tiny")
-

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from support.certificates import make_certificates
 from unit.launcher.launcher_process import ENVIRONMENT, LAUNCHER, Launcher, start_launcher
 from unit.podstatus.fake_api import IDENTITY, FakeApi, fake_api
 from unit.podstatus.waiting import until
+from warmpod.engine import EngineTraits
 from warmpod.protocol import WARM_CONDITION
 
 # The entry point, but with the service account of the test.
@@ -72,6 +73,7 @@ class Pod:
             "served_name": "tiny",
             "run_dir": str(self.run_dir),
             "port": self.port,
+            "engine": asdict(EngineTraits()),
             "warmup": {
                 "stallSeconds": 300,
                 "tolerancePercent": 25,

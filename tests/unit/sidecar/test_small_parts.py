@@ -1,19 +1,24 @@
-"""Configuration, canary, time line, memory and messages about how a boot ended."""
+"""Configuration, canary, rounds, time line, memory and messages about how a boot ended."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from warmpod.sidecar.plan import Bucket, Plan, Served, TokenCost, make_plan
 
+from unit.sidecar.harness import WARMUP
 from warmpod.protocol import SIDECAR_CONFIG_VARIABLE
+from warmpod.sidecar.answers import Answer
 from warmpod.sidecar.boots import LauncherEvent
 from warmpod.sidecar.canary import Canary
 from warmpod.sidecar.config import ConfigError, read_config
-from warmpod.sidecar.engine import EngineError, EngineTimeoutError, sum_of_counters
+from warmpod.sidecar.engine import EngineError, EngineTimeoutError, Reply, sum_of_counters
 from warmpod.sidecar.launcher_events import lifecycle_event
 from warmpod.sidecar.lifecycle import BootEnded, Evidence
 from warmpod.sidecar.memory import WarmMemory, recall, remember
+from warmpod.sidecar.rounds import play_round
 from warmpod.sidecar.timeline import LONGEST_MESSAGE, Timeline
 
 GIVEN: dict[str, Any] = {
@@ -107,6 +112,64 @@ def test_progress_is_summed_over_labels() -> None:
         'vllm:request_success_total{engine="0"} 9.0\n'
     )
     assert sum_of_counters(page) == 112
+
+
+PLAN = make_plan(
+    Served("tiny", 2048, {"chat": TokenCost(1.0), "completion": TokenCost(1.0)}), WARMUP
+)
+TALK = Reply(0.1, 0.2, Answer(True, 5))
+SILENCE = Reply(0.1, 0.2, Answer(False, 5))
+
+
+async def play(plan: Plan, answer: Callable[[Bucket], Reply | EngineError]) -> tuple[Any, int]:
+    asked = 0
+
+    async def ask(bucket: Bucket) -> Reply:
+        nonlocal asked
+        asked += 1
+        outcome = answer(bucket)
+        if isinstance(outcome, EngineError):
+            raise outcome
+        return outcome
+
+    return await play_round(plan, ask), asked
+
+
+async def test_round_measures_every_request() -> None:
+    plan = make_plan(
+        Served("tiny", 2048, {"chat": TokenCost(1.0)}),
+        WARMUP.model_copy(update={"concurrency": (1, 3)}),
+    )
+    played, asked = await play(plan, lambda _: TALK)
+    assert asked == 4 + 12
+    assert played.problems == ()
+    assert {len(values) for values in played.round.first_token.values()} == {1, 3}
+
+
+async def test_round_against_an_engine_that_refuses_everything_is_short() -> None:
+    played, asked = await play(PLAN, lambda _: EngineError("500 oops", 500))
+    assert asked == 3
+    assert played.round.problems[0] == "chat/stream/sampled/p16/c1: 500 oops"
+
+
+async def test_round_goes_on_after_one_refusal() -> None:
+    played, asked = await play(
+        PLAN, lambda b: EngineError("400", 400) if b.sampling == "greedy" else TALK
+    )
+    assert asked == 8
+    assert len(played.problems) == 4
+
+
+async def test_round_ends_at_a_time_out() -> None:
+    _, asked = await play(PLAN, lambda _: TIMEOUT)
+    assert asked == 1
+
+
+async def test_an_answer_may_be_empty_but_not_all_of_an_endpoint() -> None:
+    played, _ = await play(PLAN, lambda b: SILENCE if b.endpoint == "chat" else TALK)
+    assert played.round.problems == ("chat: every answer of the round was empty",)
+    played, _ = await play(PLAN, lambda b: SILENCE if b.sampling == "greedy" else TALK)
+    assert played.problems == ()
 
 
 def event(name: str, ts: float, boot: str = "", **fields: Any) -> LauncherEvent:

@@ -10,7 +10,8 @@ from support.certificates import make_certificates
 from unit.podstatus.waiting import until
 from unit.sidecar.harness import WARMUP, Stage
 from warmpod.protocol import WARM_CONDITION
-from warmpod.sidecar import canary, lifecycle
+from warmpod.sidecar import canary
+from warmpod.sidecar.lifecycle import rules
 
 
 async def warm_stage(stage: Stage, **knobs: object) -> None:
@@ -43,8 +44,11 @@ async def test_every_bucket_is_played(stage: Stage) -> None:
     stage.warmup = WARMUP.model_copy(update={"concurrency": (1, 2)})
     await warm_stage(stage)
     status = json.loads(await stage.get("/status"))
-    assert len(status["first_token_ms"]) == 16  # 2 endpoints, 2 ways, 2 samplings, 2 counts
-    assert all(status["first_token_ms"].values())
+    plan = json.loads(await stage.get("/plan"))
+    names = {bucket["name"] for bucket in plan["buckets"]}
+    assert {bucket["name"] for bucket in status["buckets"]} == names
+    assert all(bucket["steady_ms"] > 0 for bucket in status["buckets"])
+    assert {name.partition("/")[0] for name in names} >= {"chat", "completion", "sampling"}
     assert status["engine_version"] == "0.32.0"
     assert 'warmpod_warmup_status{gpu_id="none",model_name="tiny"} 1.0' in await stage.get(
         "/metrics"
@@ -155,7 +159,7 @@ async def test_sigterm_closes_the_gate(stage: Stage) -> None:
 
 
 async def test_no_token_yet(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lifecycle, "NO_TOKEN_SECONDS", 0.3)
+    monkeypatch.setattr(rules, "NO_TOKEN_SECONDS", 0.3)
     stage.warmup = WARMUP.model_copy(update={"stall_seconds": 1})
     await stage.start_engine(fault="no-token")
     stage.launcher.start_boot("b1")
@@ -261,6 +265,7 @@ async def test_hanging_engine_is_found_by_the_canary_and_let_in_again(
     monkeypatch.setattr(canary, "TIMEOUT_SECONDS", 0.2)
     monkeypatch.setattr(canary, "RETRY_SECONDS", 0.05)
     stage.warmup = WARMUP.model_copy(update={"canary_period_seconds": 1})
+    stage.api.serving = {"tiny-0", "tiny-1"}
     await warm_stage(stage)
     await stage.start_engine(fault="no-token")
     failed = await stage.reason("CanaryFailed")
@@ -268,6 +273,33 @@ async def test_hanging_engine_is_found_by_the_canary_and_let_in_again(
     assert await stage.readyz() == 503
     await stage.start_engine()
     await stage.reason("Warm")
+
+
+async def test_time_out_does_not_remove_the_last_pod_until_another_serves(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(canary, "TIMEOUT_SECONDS", 0.2)
+    monkeypatch.setattr(canary, "RETRY_SECONDS", 0.05)
+    stage.warmup = WARMUP.model_copy(update={"canary_period_seconds": 1})
+    stage.api.serving = {"tiny-0"}
+    await warm_stage(stage)
+    await stage.start_engine(fault="no-token")
+    await until(lambda: "no other pod serves the model" in stage.warm()["message"])
+    assert (stage.warm()["status"], await stage.readyz()) == ("True", 200)
+    stage.api.serving.add("tiny-1")
+    await stage.reason("CanaryFailed")
+    assert await stage.readyz() == 503
+
+
+async def test_engine_that_refuses_the_canary_is_closed_even_as_the_last_pod(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(canary, "RETRY_SECONDS", 0.05)
+    stage.warmup = WARMUP.model_copy(update={"canary_period_seconds": 1})
+    stage.api.serving = {"tiny-0"}
+    await warm_stage(stage)
+    await stage.start_engine(fault="error-500")
+    await stage.reason("CanaryFailed")
 
 
 async def test_known_failure_gives_its_own_reason_until_a_boot_gets_further(stage: Stage) -> None:

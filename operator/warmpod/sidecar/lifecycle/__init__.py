@@ -31,8 +31,7 @@ from warmpod.sidecar.lifecycle.events import (
     TokenSeen,
     Woke,
 )
-from warmpod.sidecar.lifecycle.situation import Situation, advance
-from warmpod.sidecar.lifecycle.verdict import (
+from warmpod.sidecar.lifecycle.rules import (
     Policy,
     Verdict,
     failed,
@@ -40,6 +39,7 @@ from warmpod.sidecar.lifecycle.verdict import (
     may_restart,
     verdict,
 )
+from warmpod.sidecar.lifecycle.situation import Situation, advance
 
 __all__ = [
     "AnswersChecked",
