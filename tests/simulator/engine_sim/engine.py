@@ -67,6 +67,7 @@ class Engine:
         self._knobs = knobs
         self._budget = arguments.max_num_batched_tokens
         self._prefix_caching = arguments.prefix_caching
+        self._monitored = not arguments.enforce_eager  # vLLM arms its JIT monitor with its graphs
         self._kill_process = kill_process
         self._hardware = Hardware(knobs)
         self._store = store_of(setup.switches)
@@ -238,7 +239,8 @@ class Engine:
         seen = {bucket: self._cold.seen(bucket) for bucket in touched}
         cold = self._cold.touch(touched)
         for bucket in cold:
-            logs.late_compile(bucket)
+            if self._monitored:
+                logs.late_compile(bucket)
             if seen[bucket] == 0:
                 self._store.add(bucket)
         if self._knobs.fault.name == "cache-grows":
