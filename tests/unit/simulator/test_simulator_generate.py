@@ -431,3 +431,25 @@ def test_every_served_name_is_the_same_model(start_simulator: Start) -> None:
     answers = [complete(simulator, model=name) for name in ("a", "b")]
     assert [answer["model"] for answer in answers] == ["a", "a"]
     assert answers[0]["choices"] == answers[1]["choices"]
+
+
+def test_fine_kernels_are_cold_each_by_itself(start_simulator: Start) -> None:
+    simulator = start_simulator("--max-num-batched-tokens=64", kernel_classes="fine")
+
+    def late(prompt: object, **options: Any) -> set[str]:
+        before = simulator.log.read_text()
+        complete(simulator, prompt, **options)
+        lines = simulator.log.read_text()[len(before) :]
+        return set(re.findall(r"during inference: _sim_(\S+)_kernel\.", lines))
+
+    assert late("x") == {
+        "any_one_any_prefill",
+        "any_any_single_decode",
+        "completions_any_any_plain",
+    }
+    assert late("x") == set()
+    assert late("a b") == {"any_short_any_prefill"}
+    assert late(list(range(16))) == {"any_short-aligned_any_prefill"}
+    assert late("a b", seed=1, temperature=1) == {"any_any_any_seed", "any_any_any_sampling"}
+    assert late(list(range(16)), seed=1, temperature=1) == set()
+    assert late(list(range(70))) == {"any_medium_any_prefill", "any_any_any_chunked"}

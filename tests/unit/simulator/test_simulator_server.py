@@ -231,4 +231,4 @@ def test_errors_and_empty_answers(start_simulator: Start) -> None:
 def test_unknown_fault_names_the_choices(start_simulator: Start) -> None:
     simulator = start_simulator(wait=False, fault="no-such")
     assert simulator.process.wait(20) == 1
-    assert "SIM_FAULT='no-such' is not one of: none, crash-at-start" in simulator.log.read_text()
+    assert "SIM_FAULT: 'no-such' is not one of: none, crash-at-start" in simulator.log.read_text()
