@@ -6,11 +6,14 @@ import json
 import re
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from simulator.harness import Simulator
+
+# What the fixtures `start_simulator` and `start_shared` give.
+Start = Callable[..., Simulator]
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,11 +11,10 @@ import pytest
 from simulator import harness
 from simulator.harness import Simulator
 from support.waiting import wait_for
+from unit.simulator.asking import Start
 
 # The simulator's own package, as the `vllm` script beside it imports it.
 sys.path.insert(0, str(harness.SIMULATOR.parent))
-
-Start = Callable[..., Simulator]
 
 
 def _starter(folder: Path, started: list[Simulator]) -> Start:

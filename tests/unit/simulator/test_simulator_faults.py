@@ -16,8 +16,7 @@ from engine_sim.knobs import Knobs, read_knobs
 
 from simulator.harness import Simulator
 from support.waiting import wait_for
-from unit.simulator.asking import chat, complete, get, metric, post
-from unit.simulator.conftest import Start
+from unit.simulator.asking import Start, chat, complete, get, metric, post
 
 LATE = "Triton kernel JIT compilation during inference"
 

@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from simulator.harness import Simulator
-from unit.simulator.asking import chat, complete, get, metric, post
-from unit.simulator.conftest import Start
+from unit.simulator.asking import Start, chat, complete, get, metric, post
 
 HELLO = {"messages": [{"role": "user", "content": "hello"}]}
 WEATHER = {

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import re
 import signal
+import ssl
 import threading
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +15,8 @@ import pytest
 
 from simulator.harness import Simulator
 from support.waiting import wait_for
-from unit.simulator.asking import complete, get, metric, post
-from unit.simulator.conftest import Start
+from unit.podstatus.certificates import make_certificates
+from unit.simulator.asking import Start, complete, get, metric, post
 
 PHASES = [
     r"vLLM server version 0\.32\.0, serving model /models/tiny$",
@@ -233,3 +235,15 @@ def test_arguments_that_vllm_refuses(
     simulator = start_simulator(*arguments, wait=False)
     assert simulator.process.wait(20) == 1
     assert message in simulator.log.read_text()
+
+
+def test_tls(start_simulator: Start, tmp_path: Path) -> None:
+    make_certificates(tmp_path, "engine")
+    certificate, key = tmp_path / "engine.crt", tmp_path / "engine.key"
+    simulator = start_simulator(f"--ssl-certfile={certificate}", f"--ssl-keyfile={key}", wait=False)
+    trusting = ssl.create_default_context(cafile=certificate)
+    url = f"https://127.0.0.1:{simulator.port}/health"
+    wait_for(lambda: "Application startup complete." in simulator.log.read_text())
+    with urllib.request.urlopen(url, timeout=20, context=trusting) as answer:
+        assert answer.status == 200
+    assert f"Starting vLLM server on https://0.0.0.0:{simulator.port}" in simulator.log.read_text()

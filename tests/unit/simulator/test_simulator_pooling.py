@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from simulator.harness import Simulator
-from unit.simulator.asking import Answer, get, metric, post
-from unit.simulator.conftest import Start
+from unit.simulator.asking import Answer, Start, get, metric, post
 
 COMMON = {"/detokenize", "/health", "/load", "/ping", "/tokenize", "/v1/models", "/version"}
 SCORES = {"/score", "/v1/score", "/rerank", "/v1/rerank", "/v2/rerank"}
@@ -116,6 +115,8 @@ def test_nan_is_null_in_json_and_nan_in_base64(start_simulator: Start) -> None:
     body = post(simulator, "/v1/embeddings", {"input": "x", "encoding_format": "base64"}).json
     packed = base64.b64decode(body["data"][0]["embedding"])
     assert all(math.isnan(value) for value in struct.unpack("<32f", packed))
+    scored = post(simulator, "/score", {"text_1": "x", "text_2": "y"})
+    assert scored.error == "Out of range float values are not JSON compliant"
 
 
 def sound(seconds: float) -> bytes:

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import time
 import urllib.request
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,7 @@ import pytest
 
 from simulator.harness import Simulator
 from support.waiting import wait_for
-
-Start = Callable[..., Simulator]
+from unit.simulator.asking import Start
 
 
 def client(simulator: Simulator, key: str = "none", seconds: float = 20) -> openai.OpenAI:

@@ -11,8 +11,7 @@ import pytest
 
 from simulator.harness import Simulator
 from support.waiting import wait_for
-from unit.simulator.asking import complete, get, metric, post
-from unit.simulator.conftest import Start
+from unit.simulator.asking import Start, complete, get, metric, post
 
 DEV = {"VLLM_SERVER_DEV_MODE": "1"}
 
