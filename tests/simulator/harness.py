@@ -8,6 +8,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,9 +58,16 @@ class Simulator:
         self.process.wait()
 
 
-def start_simulator(log: Path, *arguments: str, port: int, **knobs: object) -> Simulator:
-    """Start a simulator with arguments of `vllm serve` and `SIM_*` knobs as keywords."""
-    environment = {"SIM_LOAD_SECONDS": "0.05", "SIM_TOKEN_SECONDS": "0.001"}
+def start_simulator(
+    log: Path,
+    *arguments: str,
+    port: int,
+    env: Mapping[str, str] | None = None,
+    **knobs: object,
+) -> Simulator:
+    """Start a simulator with arguments of `vllm serve` and `SIM_*` knobs as keywords; `env` is
+    for vLLM's own variables."""
+    environment = {"SIM_LOAD_SECONDS": "0.05", "SIM_TOKEN_SECONDS": "0.001", **(env or {})}
     environment |= {f"SIM_{name.upper()}": str(value) for name, value in knobs.items()}
     command = [sys.executable, str(SIMULATOR), "serve", "/models/tiny"]
     command += ["--served-model-name", "tiny", "--port", str(port), *arguments]

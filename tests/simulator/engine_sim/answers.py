@@ -72,7 +72,8 @@ def _key(request: GenerationRequest, prompt: Prompt, model: str, wrong: bool, nu
 def _choice(request: GenerationRequest, prompt: Prompt, key: str) -> Choice:
     spoken = list(_spoken(request, Draws(key)))
     limit = request.max_tokens
-    ends_itself = len(spoken) <= limit
+    endless = request.sampling.ignore_eos and not (request.call or request.constraint)
+    ends_itself = len(spoken) <= limit and not endless
     likely = Draws(f"{key}\nlogprobs")
     alternatives = max(1, request.sampling.logprobs or 0)
     made = tuple(_token(text, part, likely, alternatives) for text, part in spoken[:limit])

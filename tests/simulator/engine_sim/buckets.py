@@ -13,8 +13,7 @@ from typing import NamedTuple
 BLOCK = 16
 PROMPT_CLASSES = ((64, "short"), (1024, "medium"))
 CONCURRENCY_CLASSES = ((1, "single"), (8, "batch"))
-# The sizes that vLLM captures CUDA graphs for, up to where they are as good as one.
-CAPTURED = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+ANY = "any"
 
 
 class Bucket(NamedTuple):
@@ -26,30 +25,55 @@ class Bucket(NamedTuple):
     feature: str
 
 
+def kind(endpoint: str, prompt_tokens: int, running: int, features: Iterable[str]) -> Bucket:
+    """What a request is as a whole: requests of one kind are alike in all that matters."""
+    prompt, concurrency = _classes(prompt_tokens, running)
+    return Bucket(endpoint, prompt, concurrency, "+".join(sorted(features)) or "plain")
+
+
 def touched(
-    endpoint: str, prompt_tokens: int, running: int, features: Iterable[str], fine: bool = False
+    endpoint: str, prompt_tokens: int, running: int, features: Iterable[str]
 ) -> list[Bucket]:
     """The buckets of a request that arrives as one of `running` requests."""
-    if fine:
-        prompt, concurrency = fine_prompt_class(prompt_tokens), _captured(running)
-    else:
-        prompt = _class_of(prompt_tokens, PROMPT_CLASSES, "long")
-        concurrency = _class_of(running, CONCURRENCY_CLASSES, "crowd")
+    prompt, concurrency = _classes(prompt_tokens, running)
     return [
         Bucket(endpoint, prompt, concurrency, feature) for feature in ("plain", *sorted(features))
     ]
 
 
+def finely_touched(
+    endpoint: str, prompt_tokens: int, running: int, features: Iterable[str]
+) -> list[Bucket]:
+    """The same with the kernels of a GPU: those for a length, for a batch, for an endpoint and for
+    a feature know nothing of each other, and whole numbers have Triton's classes."""
+    return [
+        Bucket(ANY, fine_prompt_class(prompt_tokens), ANY, "prefill"),
+        Bucket(ANY, ANY, fine_batch_class(running), "decode"),
+        Bucket(endpoint, ANY, ANY, "plain"),
+        *(Bucket(ANY, ANY, ANY, feature) for feature in sorted(features)),
+    ]
+
+
 def fine_prompt_class(tokens: int) -> str:
-    """Length class, and the class that integer arguments of Triton kernels are compiled for."""
+    """One token, or a length class with the multiples of 16 apart."""
     if tokens == 1:
         return "one"
     length = _class_of(tokens, PROMPT_CLASSES, "long")
     return f"{length}-aligned" if tokens % BLOCK == 0 else length
 
 
-def _captured(running: int) -> str:
-    return next((f"c{size}" for size in CAPTURED if running <= size), "eager")
+def fine_batch_class(running: int) -> str:
+    """One request, multiples of 16, and others up to 8 and beyond."""
+    if running > 1 and running % BLOCK == 0:
+        return "aligned"
+    return _class_of(running, CONCURRENCY_CLASSES, "crowd")
+
+
+def _classes(prompt_tokens: int, running: int) -> tuple[str, str]:
+    return (
+        _class_of(prompt_tokens, PROMPT_CLASSES, "long"),
+        _class_of(running, CONCURRENCY_CLASSES, "crowd"),
+    )
 
 
 def _class_of(value: int, classes: Iterable[tuple[int, str]], beyond: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 
@@ -65,8 +66,10 @@ class Engine:
             arguments.max_loras if arguments.enable_lora else None,
         )
         self._knobs = knobs
+        self._fine = knobs.kernel_classes == "fine"
         self._budget = arguments.max_num_batched_tokens
         self._prefix_caching = arguments.prefix_caching
+        self._monitored = not arguments.enforce_eager  # vLLM arms its JIT monitor with its graphs
         self._kill_process = kill_process
         self._hardware = Hardware(knobs)
         self._store = store_of(setup.switches)
@@ -75,10 +78,11 @@ class Engine:
         self._slots = Slots(arguments.max_num_seqs)
         self._decoding = 0
         self._requests = 0
-        # How often the engine began to work after it had nothing to do, and when it last had a
-        # request of each kind.
+        # How often the engine began to work after it had nothing to do, when it last had a request
+        # of each kind, and how many.
         self._waves = 0
         self._last_wave: dict[Bucket, int] = {}
+        self._kinds: Counter[Bucket] = Counter()
         self._in_flight: set[Progress] = set()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -190,35 +194,37 @@ class Engine:
 
     async def _prefill(self, work: Work, progress: Progress) -> None:
         self._requests += 1
-        touched = self._touched(work)
-        await self._perhaps_fail(touched[0], progress)
-        self._last_wave[touched[0]] = self._waves
+        features = self._features(work)
+        kind = buckets.kind(work.endpoint, len(work.tokens), self.running, features)
+        await self._perhaps_fail(kind, progress)
         self.metrics.prompt_tokens += len(work.tokens)
         progress.cached_tokens = self._cached(work)
-        cold = self._compile(touched)
+        cold = self._compile(self._touched(work, features))
+        self._spoil_caches(kind)
+        self._last_wave[kind] = self._waves
+        self._kinds[kind] += 1
         seconds = self._hardware.prefill(
-            touched,
-            cold,
-            len(work.tokens) - progress.cached_tokens,
-            self.running - 1,
+            self._kinds[kind], cold, len(work.tokens) - progress.cached_tokens, self.running - 1
         )
         await self._spend(progress, seconds + self._hardware.schema(work.schema))
 
-    def _touched(self, work: Work) -> list[Bucket]:
-        fine = self._knobs.kernel_classes == "fine"
+    def _features(self, work: Work) -> set[str]:
         features = set(work.features)
         if work.adapter:
             features.add(f"adapter-{work.adapter}")
-        if fine:
+        if self._fine:
             features |= work.fine_features
             features |= {"mixed"} if self._decoding else set()
             features |= {"chunked"} if len(work.tokens) > self._budget else set()
-        running = self.running
-        return buckets.touched(work.endpoint, len(work.tokens), running, features, fine)
+        return features
 
-    async def _perhaps_fail(self, bucket: Bucket, progress: Progress) -> None:
+    def _touched(self, work: Work, features: set[str]) -> list[Bucket]:
+        touched = buckets.finely_touched if self._fine else buckets.touched
+        return touched(work.endpoint, len(work.tokens), self.running, features)
+
+    async def _perhaps_fail(self, kind: Bucket, progress: Progress) -> None:
         fault = self._knobs.fault
-        repeated = self._last_wave.get(bucket, self._waves) < self._waves
+        repeated = self._last_wave.get(kind, self._waves) < self._waves
         if fault.kills(self._requests, repeated):
             self._kill_process()
             await self._spend(progress, None)
@@ -238,14 +244,19 @@ class Engine:
         seen = {bucket: self._cold.seen(bucket) for bucket in touched}
         cold = self._cold.touch(touched)
         for bucket in cold:
-            logs.late_compile(bucket)
+            if self._monitored:
+                logs.late_compile(bucket)
             if seen[bucket] == 0:
                 self._store.add(bucket)
-        if self._knobs.fault.name == "cache-grows":
-            self._store.grow()
-        if self._knobs.fault.name == "late-compile" and seen[touched[0]] < self._knobs.fault.count:
-            logs.late_compile(touched[0], f"_{seen[touched[0]]}")
         return min((seen[bucket] for bucket in cold), default=-1)
+
+    def _spoil_caches(self, kind: Bucket) -> None:
+        """The faults that compile although everything is warm."""
+        fault = self._knobs.fault
+        if fault.name == "cache-grows":
+            self._store.grow()
+        if fault.name == "late-compile" and self._kinds[kind] < fault.count:
+            logs.late_compile(kind, f"_{self._kinds[kind]}")
 
     async def _decode(self, work: Work, count: int, progress: Progress) -> AsyncIterator[int]:
         for step in range(count):

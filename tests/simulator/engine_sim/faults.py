@@ -69,4 +69,4 @@ def parse_fault(text: str) -> Fault:
         return Fault(name, int(count))
     wanted = [*PLAIN, *(f"{counted}=N" for counted in COUNTED)]
     wanted += [f"{optional}[=N]" for optional in OPTIONAL]
-    raise ValueError(f"SIM_FAULT={text!r} is not one of: {', '.join(wanted)}")
+    raise ValueError(f"{text!r} is not one of: {', '.join(wanted)}")

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
-
-from engine_sim.buckets import Bucket
 from engine_sim.knobs import Knobs
 from engine_sim.words import Draws
 
@@ -24,21 +20,19 @@ class Hardware:
         self._knobs = knobs
         self._draws = Draws("hardware")
         self._walk = 1.0
-        self._requests: Counter[Bucket] = Counter()
         self._schemas: set[str] = set()
 
-    def prefill(
-        self, buckets: Sequence[Bucket], cold: int, computed_tokens: int, others: int
-    ) -> float:
+    def prefill(self, number: int, cold: int, computed_tokens: int, others: int) -> float:
         """Until the first token step of a request.
 
+        `number`: the place of the request among those of its kind, from 1.
         `cold`: how often the coldest of its buckets was used before, or -1 when all are warm.
         `others`: how many requests run besides."""
         knobs = self._knobs
         seconds = knobs.prefill_seconds * computed_tokens / 1000
         if cold >= 0:
             seconds += knobs.first_seconds * knobs.cold_decay**cold
-        return self._noisy(seconds) + self._faulty(buckets, others)
+        return self._noisy(seconds) + self._faulty(number, others)
 
     def schema(self, constraint: str) -> float:
         """The grammar of a schema is compiled once a process, whatever caches there are."""
@@ -55,7 +49,7 @@ class Hardware:
         spread = self._knobs.jitter * (2 * self._draws.fraction() - 1)
         return max(0.0, seconds * (1 + spread))
 
-    def _faulty(self, buckets: Sequence[Bucket], others: int) -> float:
+    def _faulty(self, number: int, others: int) -> float:
         fault, first = self._knobs.fault, self._knobs.first_seconds
         if fault.name == "slow-under-load":
             return others * fault.count / 1000
@@ -63,7 +57,5 @@ class Hardware:
             self._walk = min(WALK, max(0.0, self._walk + 4 * self._draws.fraction() - 2))
             return first * self._walk
         if fault.name == "falls-for-ever":
-            number = self._requests[buckets[0]]
-            self._requests[buckets[0]] += 1
             return first * FALL_TIMES * FALL_REQUESTS / (FALL_REQUESTS + number)
         return 0.0

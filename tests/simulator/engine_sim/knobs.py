@@ -68,8 +68,12 @@ def read_knobs(environment: Mapping[str, str]) -> Knobs:
     given: dict[str, object] = {}
     for field in fields(Knobs):
         text = environment.get(f"SIM_{field.name.upper()}")
-        if text is not None:
+        if text is None:
+            continue
+        try:
             given[field.name] = _value(text, field.default)
+        except ValueError as failed:
+            raise ValueError(f"SIM_{field.name.upper()}: {failed}") from failed
     return Knobs(**given)  # type: ignore[arg-type]
 
 

@@ -104,15 +104,19 @@ def check_encoding(body: Mapping[str, Any]) -> str:
 
 
 def encoded(vector: Sequence[float], encoding: str) -> list[float | None] | str:
-    """A vector as numbers, or as base64 of little-endian floats. JSON has no NaN: null."""
+    """A vector as numbers, or as base64 of little-endian floats. JSON has no NaN: null, as in
+    orjson."""
     if encoding == "base64":
         return base64.b64encode(struct.pack(f"<{len(vector)}f", *vector)).decode()
-    return [finite(value) for value in vector]
+    return [value if math.isfinite(value) else None for value in vector]
 
 
-def finite(value: float) -> float | None:
-    """The number, null for one that JSON does not have (as orjson writes it)."""
-    return value if math.isfinite(value) else None
+def finite(value: float) -> float:
+    """The number. Raises RequestError for NaN: vLLM writes vectors with orjson, but these with
+    the standard library, which refuses it."""
+    if math.isfinite(value):
+        return value
+    raise bad("Out of range float values are not JSON compliant")
 
 
 def listed(prefix: str, model: str, data: list[Json], tokens: int) -> Json:

@@ -18,7 +18,7 @@ class Power:
         # Whether requests that run already wait too, instead of going on to their end.
         self.frozen = False
         self._level = 0
-        # False after level 2 until the weights were loaded again: answers are garbage (#54235).
+        # False after level 2 until the weights were loaded again: answers are garbage (vllm#54235).
         self.weights_valid = True
         self.woken = 0
 

@@ -122,6 +122,11 @@ async def answer_errors(request: web.Request, handler: Handler) -> web.StreamRes
     except web.HTTPException as refused:
         body = plain_body(refused.status, HTTPStatus(refused.status).phrase)
         return web.json_response(body, status=refused.status)
+    except ConnectionError:
+        raise  # the client is gone
+    except OSError as failed:  # a cache that cannot be written
+        logs.plain(traceback.format_exc())
+        return web.json_response(body_of(500, "InternalServerError", str(failed)), status=500)
     except (LookupError, AttributeError, TypeError, ValueError) as unreadable:
         # A body of an unexpected shape, which vLLM's schemas would have refused. A mistake of the
         # simulator would look the same, so it is printed.

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import time
 import urllib.request
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,7 @@ import pytest
 
 from simulator.harness import Simulator
 from support.waiting import wait_for
-
-Start = Callable[..., Simulator]
+from unit.simulator.asking import Start
 
 
 def client(simulator: Simulator, key: str = "none", seconds: float = 20) -> openai.OpenAI:
@@ -231,4 +229,4 @@ def test_errors_and_empty_answers(start_simulator: Start) -> None:
 def test_unknown_fault_names_the_choices(start_simulator: Start) -> None:
     simulator = start_simulator(wait=False, fault="no-such")
     assert simulator.process.wait(20) == 1
-    assert "SIM_FAULT='no-such' is not one of: none, crash-at-start" in simulator.log.read_text()
+    assert "SIM_FAULT: 'no-such' is not one of: none, crash-at-start" in simulator.log.read_text()
