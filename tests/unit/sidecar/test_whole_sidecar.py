@@ -48,7 +48,7 @@ async def test_every_bucket_is_played(stage: Stage) -> None:
     names = {bucket["name"] for bucket in plan["buckets"]}
     assert {bucket["name"] for bucket in status["buckets"]} == names
     assert all(bucket["steady_ms"] > 0 for bucket in status["buckets"])
-    assert {name.partition("/")[0] for name in names} >= {"chat", "completion", "sampling"}
+    assert {name.partition("/")[0] for name in names} >= {"chat", "completion", "structured"}
     assert status["engine_version"] == "0.32.0"
     assert 'warmpod_warmup_status{gpu_id="none",model_name="tiny"} 1.0' in await stage.get(
         "/metrics"
