@@ -95,7 +95,7 @@ PREPARATIONS = (
     prepared("push of the images", IMAGES),
     prepared("install", (sys.executable, "hack/install.py")),
 )
-ON_CLUSTER = (Pytest("apiserver", limit_s=900), Pytest("cluster", limit_s=2400))
+ON_CLUSTER = (Pytest("apiserver", limit_s=900), Pytest("cluster", limit_s=3000))
 
 
 def main() -> int:

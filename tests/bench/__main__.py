@@ -9,31 +9,23 @@ import json
 import os
 import statistics
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
 
 from bench import features, gate, operator_load, startup, usage
 from support.api import Api, JsonObject
 from support.models import ModelView, warm_model
+from support.namespaces import temporary_namespace
 from support.node import Node
-from support.waiting import wait_until
 
 OUTPUT = Path(__file__).resolve().parents[2] / "docs" / "benchmarks"
 REPEATS = 3
 
 
-@contextmanager
-def namespace(api: Api) -> Iterator[str]:
-    name: str = api.create(
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"generateName": "bench-"}}
-    )["metadata"]["name"]
-    try:
-        yield name
-    finally:
-        api.delete("Namespace", name)
-        wait_until("namespace is gone", lambda: api.find("Namespace", name) is None, timeout_s=300)
+def namespace(api: Api) -> AbstractContextManager[str]:
+    return temporary_namespace(api, "bench-")
 
 
 def bench_gate(api: Api, node: Node) -> JsonObject:

@@ -12,6 +12,7 @@ from cluster.test_gate import boot_of
 from support.api import Api, JsonObject
 from support.endpoints import EndpointWatch, GateSampler
 from support.models import ModelView, vllm_engine, warm_model
+from support.namespaces import temporary_namespace
 from support.node import Node, kill
 from support.traffic import Traffic
 from support.waiting import wait_until
@@ -24,18 +25,14 @@ START_LIMIT_S = 600  # an idle machine takes one minute
 @pytest.fixture(scope="module")
 def vllm(api: Api) -> Iterator[ModelView]:
     """One real engine for all tests of this module, since its start is long."""
-    namespace = api.create(
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"generateName": "test-vllm-"}}
-    )["metadata"]["name"]
     warmup = {"stallSeconds": 300}
-    api.apply(warm_model("llama", namespace, engine=vllm_engine(), warmup=warmup))
-    view = ModelView(api, "llama", namespace)
-    with GateSampler(view) as sampler:
-        view.wait_ready(timeout_s=START_LIMIT_S)
-    assert sampler.violations == []
-    yield view
-    api.delete("Namespace", namespace)
-    wait_until("namespace gone", lambda: api.find("Namespace", namespace) is None, timeout_s=180)
+    with temporary_namespace(api, "test-vllm-") as namespace:
+        api.apply(warm_model("llama", namespace, engine=vllm_engine(), warmup=warmup))
+        view = ModelView(api, "llama", namespace)
+        with GateSampler(view) as sampler:
+            view.wait_ready(timeout_s=START_LIMIT_S)
+        assert sampler.violations == []
+        yield view
 
 
 def test_official_client_gets_an_answer(vllm: ModelView) -> None:

@@ -37,7 +37,7 @@ from support.models import (
     warm_model,
     with_adapter,
 )
-from support.waiting import wait_until
+from support.namespaces import temporary_namespace
 
 pytestmark = pytest.mark.vllm
 
@@ -144,19 +144,15 @@ def warm(
 ) -> Iterator[Warm]:
     """One engine at a time, for all tests of its kind, since its start is long."""
     kind: Kind = request.param
-    namespace = api.create(
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"generateName": "test-vllm-"}}
-    )["metadata"]["name"]
     folder = tmp_path_factory.mktemp("tls")
-    if kind.secured:
-        api.create(secret(namespace, folder))
-    api.apply(warm_model("engine", namespace, **copy.deepcopy(kind.spec)))
-    view = ModelView(api, "engine", namespace)
-    with GateSampler(view) as sampler:
-        view.wait_ready(timeout_s=START_LIMIT_S)
-    yield Warm(kind, view, client_of(kind, view, folder), sampler.violations)
-    api.delete("Namespace", namespace)
-    wait_until("namespace gone", lambda: api.find("Namespace", namespace) is None, timeout_s=180)
+    with temporary_namespace(api, "test-vllm-") as namespace:
+        if kind.secured:
+            api.create(secret(namespace, folder))
+        api.apply(warm_model("engine", namespace, **copy.deepcopy(kind.spec)))
+        view = ModelView(api, "engine", namespace)
+        with GateSampler(view) as sampler:
+            view.wait_ready(timeout_s=START_LIMIT_S)
+        yield Warm(kind, view, client_of(kind, view, folder), sampler.violations)
 
 
 def secret(namespace: str, folder: Path) -> JsonObject:
