@@ -86,6 +86,23 @@ ACCEPTED: dict[str, dict[str, Any]] = {
     "no standby": {"standby": {"replicas": 0, "state": "Awake"}},
     "no cache": {"compileCache.store": "None"},
     "open when warm-up fails": {"warmup.onFailure": "Open"},
+    "restart when warm-up fails": {"warmup": {"onFailure": "Restart", "maxRestarts": 2}},
+    "own prompts": {
+        "warmup.prompts": [
+            {"name": "a", "text": "Tell me."},
+            {"name": "b", "body": {"messages": [{"role": "user", "content": "x"}], "n": 2}},
+        ],
+        "warmup.promptsFrom": [{"configMap": "my.prompts"}],
+        "warmup.prefixes": [{"name": "a", "text": "You help."}],
+        "warmup.skip": ["sampler/*", "chat/whole/sampled/p16/c?"],
+    },
+    "golden answers": {
+        "warmup.golden": [
+            {"name": "a", "prompt": "x", "text": "y"},
+            {"name": "b", "prompt": "x", "tokens": ["y"], "logprobs": ["-0.25"]},
+        ]
+    },
+    "compare": {"warmup.compare": {"args": ["-O0"], "env": [{"name": "A", "value": "1"}]}},
     "own service account": {"pod.serviceAccountName": "llama-warmpod"},
     "own volume": {
         "pod.volumes": [VOLUME],
@@ -138,12 +155,21 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
         ["spec.compileCache.store", "not available", "use None or Pod"],
     ),
     "cache in an image": ({"compileCache.store": "Image"}, ["use None or Pod"]),
-    "restart when warm-up fails": (
-        {"warmup.onFailure": "Restart"},
-        ["spec.warmup.onFailure", "not available", "use Block or Open"],
+    "prompt of neither kind": (
+        {"warmup.prompts": [{"name": "a"}]},
+        ["spec.warmup.prompts[0]", "either text or body: set one of them"],
     ),
+    "prompt of both kinds": (
+        {"warmup.prompts": [{"name": "a", "text": "x", "body": {}}]},
+        ["spec.warmup.prompts[0]", "either text or body"],
+    ),
+    "golden without an answer": (
+        {"warmup.golden": [{"name": "a", "prompt": "x"}]},
+        ["spec.warmup.golden[0]", "set text, tokens or both", "golden record"],
+    ),
+    "bucket name with a space": ({"warmup.skip": ["a b"]}, ["spec.warmup.skip[0]"]),
     "short stall": ({"warmup.stallSeconds": 9}, ["spec.warmup.stallSeconds"]),
-    "no prompt": ({"warmup.promptTokens": []}, ["spec.warmup.promptTokens"]),
+    "prompt of no tokens": ({"warmup.promptTokens": [0]}, ["spec.warmup.promptTokens[0]"]),
     "concurrency zero": ({"warmup.concurrency": [0]}, ["spec.warmup.concurrency[0]"]),
     "port too high": ({"engine.port": 65536}, ["spec.engine.port"]),
     "too many arguments": ({"engine.args": ["a"] * 257}, ["spec.engine.args"]),
@@ -252,10 +278,11 @@ def test_defaults(api: Api, namespace: str) -> None:
             "stallSeconds": 300,
             "tolerancePercent": 25,
             "maxRounds": 20,
+            "roundSeconds": 60,
             "canaryPeriodSeconds": 30,
+            "evidenceSeconds": 3600,
             "onFailure": "Block",
-            "promptTokens": [16, 128],
-            "concurrency": [1, 4],
+            "maxRestarts": 3,
         },
         "compileCache": {"store": "Pod"},
         "standby": {"replicas": 0, "state": "Awake"},

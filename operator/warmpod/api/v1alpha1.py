@@ -259,12 +259,12 @@ class WarmupPrompt(StrictBase):
         json_schema_extra=rules(
             rule(
                 "has(self.text) != has(self.body)",
-                "warmup.prompts: give each prompt either text or body",
+                "warmup.prompts: each prompt needs either text or body: set one of them",
             )
         )
     )
 
-    name: ItemName = Field(description="Name of its bucket, user/<name>.")
+    name: ItemName = Field(description="Name of the prompt; user/<name> is its bucket.")
     endpoint: Literal["Chat", "Completion", "Embeddings"] | None = Field(
         default=None,
         description="Where it is sent. Default: what the body shows (messages, prompt or input); "
@@ -273,8 +273,16 @@ class WarmupPrompt(StrictBase):
     text: Text | None = Field(default=None, description="A prompt.")
     body: Opaque | None = Field(
         default=None,
-        description="An OpenAI request body, sent as it is but for the model's name.",
+        description="An OpenAI request body, sent as it is but for the model's name; an answer "
+        "that it does not bound is cut to 16 tokens.",
     )
+
+    @model_validator(mode="after")
+    def _is_one_request(self) -> Self:
+        """The same as the CEL rule: a plan is made from it."""
+        if (self.text is None) == (self.body is None):
+            raise ValueError("needs either text or body: set one of them")
+        return self
 
 
 class ConfigMapSource(StrictBase):
@@ -285,7 +293,7 @@ class ConfigMapSource(StrictBase):
 
 
 class Prefix(StrictBase):
-    name: ItemName = Field(description="Name of its bucket, prefix/<name>.")
+    name: ItemName = Field(description="Name of the prefix; prefix/<name> is its bucket.")
     text: Text = Field(
         description="A system prompt that is put into the prefix cache; that it is hit is checked."
     )
@@ -298,8 +306,8 @@ class Golden(StrictBase):
         json_schema_extra=rules(
             rule(
                 "has(self.text) || has(self.tokens)",
-                "warmup.golden: give each item text, tokens or both; `kubectl warm golden record` "
-                "writes them",
+                "warmup.golden: set text, tokens or both of each item; `kubectl warm golden "
+                "record` writes them",
             )
         )
     )
@@ -331,6 +339,13 @@ class Golden(StrictBase):
     logprob_tolerance: Decimal = Field(
         default="0.2", description="How far a log probability may be from the recorded one."
     )
+
+    @model_validator(mode="after")
+    def _has_an_answer(self) -> Self:
+        """The same as the CEL rule: an answer is compared with it."""
+        if self.text is None and self.tokens is None:
+            raise ValueError("needs text, tokens or both: set them")
+        return self
 
 
 class CompareVariable(StrictBase):

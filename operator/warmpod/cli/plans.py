@@ -79,6 +79,6 @@ def table(document: Document) -> RenderableType:
         numbers = (str(bucket["requests"]), str(bucket["tokens"]))
         shown.add_row(Text(bucket["name"]), *numbers, Text(bucket["what"]))
     requests, tokens = (sum(bucket[key] for bucket in buckets) for key in ("requests", "tokens"))
-    total = Text(f"A round: {len(buckets)} buckets, {requests} requests, about {tokens} tokens.")
+    total = Text(f"A round has {requests} requests and about {tokens} tokens.")
     notes = [Text(f"Note: {note}") for note in document["notes"]]
     return Group(shown, Text(), total, *notes)

@@ -49,8 +49,8 @@ def read_answer(endpoint: Endpoint, body: str) -> Answer:
 
 
 def read_numbers(endpoint: Endpoint, body: str) -> Answer:
-    """Embeddings, classes, scores: there must be numbers, and all of them finite; a text is
-    numbers in base64. Raises InvalidAnswerError."""
+    """Embeddings, classes, scores: there must be numbers, and all of them finite. Vectors may
+    be a text, in base64. Raises InvalidAnswerError."""
     parsed = _object(body)
     _raise_on_error(parsed)
     name, field = NUMBERS[endpoint]
@@ -61,6 +61,8 @@ def read_numbers(endpoint: Endpoint, body: str) -> Answer:
         numbers = item.get(field) if isinstance(item, dict) else None
         if not numbers and numbers != 0:
             raise InvalidAnswerError(f"an item of {name} without {field}: {excerpt(body)}")
+        if isinstance(numbers, str) and endpoint in ("embeddings", "pooling"):
+            continue
         for number in _leaves(numbers):
             if isinstance(number, bool) or not isinstance(number, int | float):
                 raise InvalidAnswerError(f"{field} holds {number!r}, which is no number")
@@ -71,7 +73,7 @@ def read_numbers(endpoint: Endpoint, body: str) -> Answer:
 
 def _leaves(value: Any) -> Iterator[Any]:
     """The numbers of nested lists, without recursion: an answer may be nested deeply."""
-    waiting = [] if isinstance(value, str) else [value]
+    waiting = [value]
     while waiting:
         each = waiting.pop()
         if isinstance(each, list):

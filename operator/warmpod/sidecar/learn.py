@@ -23,6 +23,9 @@ from warmpod.sidecar.planning.text import WORDS
 
 PROBE_WORDS = 8
 
+# More than any word of ours has.
+TOKENS_A_WORD = 16
+
 # Completion first: without a chat template around it, its cost is that of the words alone.
 PROBE_ORDER: tuple[Endpoint, ...] = (
     "completion",
@@ -78,7 +81,7 @@ async def learn(
     probe = _Probe(engine, timeout_seconds, on_token)
     served = replace(_choose(await engine.models(), served_name, traits), traits=traits)
     served = await _endpoints(probe, served, warmup.skip)
-    served = replace(served, token_ids=await engine.token_ids(served.model, " ".join(WORDS)))
+    served = replace(served, token_ids=await _token_ids(engine, served))
     served = await _answer_length(probe, served)
     served = await _features(probe, served, candidates(served, warmup), trying)
     if probe.first_token is None:
@@ -91,13 +94,11 @@ async def _endpoints(probe: _Probe, served: Served, skip: Iterable[str]) -> Serv
     routes = await probe.engine.routes()
     words = PROBE_WORDS
     if served.max_model_len is not None:
-        words = max(1, min(PROBE_WORDS, served.max_model_len // 16))
+        words = max(1, min(PROBE_WORDS, served.max_model_len // TOKENS_A_WORD))
     replies: dict[Endpoint, Reply] = {}
-    notes: list[str] = []
+    notes = _missing_routes(routes)
     for endpoint in PROBE_ORDER:
-        if (routes is not None and PATHS[endpoint] not in routes) or is_skipped(
-            f"{endpoint}/", skip
-        ):
+        if is_skipped(f"{endpoint}/", skip) or not _has(routes, endpoint):
             continue
         body = plain_body(endpoint, served.model, words, answer_tokens=1, stream=True)
         try:
@@ -110,6 +111,25 @@ async def _endpoints(probe: _Probe, served: Served, skip: Iterable[str]) -> Serv
     if not replies:
         raise EngineError("; ".join(notes) or "no endpoint that can be exercised is served", 404)
     return replace(served, costs=_costs(replies, words), notes=(*served.notes, *notes))
+
+
+def _has(routes: frozenset[str] | None, endpoint: Endpoint) -> bool:
+    return routes is None or PATHS[endpoint] in routes
+
+
+def _missing_routes(routes: frozenset[str] | None) -> list[str]:
+    """About an engine that generates in one of two ways only; no engine has all endpoints."""
+    missing = [endpoint for endpoint in GENERATING if not _has(routes, endpoint)]
+    if len(missing) != 1:
+        return []
+    return [f"{missing[0]} is not served: the engine has no route {PATHS[missing[0]]}"]
+
+
+async def _token_ids(engine: Engine, served: Served) -> tuple[int, ...]:
+    """Of as many words as the shortest contexts hold, too."""
+    context = served.max_model_len or len(WORDS) * TOKENS_A_WORD
+    words = WORDS[: max(1, context // TOKENS_A_WORD)]
+    return await engine.token_ids(served.model, " ".join(words))
 
 
 async def _answer_length(probe: _Probe, served: Served) -> Served:

@@ -33,7 +33,7 @@ def test_a_minimal_object() -> None:
     assert (model.name, model.namespace, model.uid, model.generation) == ("m", "n", "u", 3)
     assert model.served_name == "m"
     assert not model.deleting
-    assert model.spec.warmup.prompt_tokens == (16, 128)
+    assert model.spec.warmup.prompt_tokens == ()
 
 
 def test_a_stated_served_name_and_a_deletion() -> None:
@@ -68,7 +68,21 @@ def test_opaque_structures_come_through_as_they_are() -> None:
         ("metadata.uid", None, "metadata.uid", "apply"),
         ("metadata.name", "9", "metadata.name", "starts with a letter"),
         ("metadata.name", "m" * 51, "metadata.name", "at most 50"),
-        ("spec.warmup.promptTokens", [], "spec.warmup.promptTokens", "at least 1"),
+        ("spec.warmup.promptTokens", [0], "spec.warmup.promptTokens[0]", "equal to 1"),
+        ("spec.warmup.skip", ["a b"], "spec.warmup.skip[0]", "pattern"),
+        ("spec.warmup.prompts", [{"name": "a"}], "spec.warmup.prompts[0]", "text or body"),
+        (
+            "spec.warmup.prompts",
+            [{"name": "a", "text": "x", "body": {}}],
+            "spec.warmup.prompts[0]",
+            "set one of them",
+        ),
+        (
+            "spec.warmup.golden",
+            [{"name": "a", "prompt": "x"}],
+            "spec.warmup.golden[0]",
+            "tokens or both",
+        ),
     ],
 )
 def test_what_is_wrong_is_named(path: str, value: Any, field: str, words: str) -> None:

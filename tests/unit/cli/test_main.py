@@ -184,3 +184,118 @@ def test_pack_names_the_digest_and_how_to_push(tmp_path: Path) -> None:
 
 def test_pack_refuses_in_one_line(tmp_path: Path) -> None:
     assert "cannot be listed" in fails(["pack", str(tmp_path / "no"), str(tmp_path / "layout")])
+
+
+# --- plan -----------------------------------------------------------------------------------------
+
+PLAN = {
+    "buckets": [
+        {
+            "name": "chat/stream/sampled/p16/c8",
+            "endpoint": "chat",
+            "stream": True,
+            "concurrency": 8,
+            "requests": 8,
+            "tokens": 160,
+            "what": "8 requests at once [really]",
+        }
+    ],
+    "notes": ["image/small is left out: 400"],
+}
+PROXY = "/api/v1/namespaces/demo/pods/tiny-1%3A9180/proxy/plan"
+
+WARM_MODEL = """
+apiVersion: v1
+kind: Namespace
+metadata: {name: demo}
+---
+apiVersion: warmpod.io/v1alpha1
+kind: WarmModel
+metadata: {name: tiny}
+spec:
+  model: {image: m}
+  engine: {image: e, args: [--max-model-len=2k, --max-num-seqs=4]}
+  warmup:
+    prompts: [{name: mine, text: Tell me.}]
+    promptsFrom: [{configMap: more}]
+"""
+
+
+def plan_of(folder: Path, text: str) -> list[str]:
+    (folder / "model.yaml").write_text(text)
+    return ["plan", "-f", str(folder / "model.yaml")]
+
+
+def test_plan_of_a_file_needs_no_cluster(tmp_path: Path) -> None:
+    result = runner.invoke(app, plan_of(tmp_path, WARM_MODEL))
+    assert result.exit_code == 0, result.output
+    assert "chat/stream/sampled/p16/c4 " in result.output
+    assert "user/mine#" in result.output
+    assert "A round has " in result.output
+    assert "Note: prompts of ConfigMap more are known to the pods only" in result.output
+
+
+def test_plan_as_json(tmp_path: Path) -> None:
+    result = runner.invoke(app, [*plan_of(tmp_path, WARM_MODEL), "-o", "json"])
+    document = json.loads(result.output)
+    names = [bucket["name"] for bucket in document["buckets"]]
+    assert names[0] == "chat/stream/sampled/p16/c1"
+    assert max(bucket["concurrency"] for bucket in document["buckets"]) == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{", "model.yaml: "),
+        ("kind: Pod", "holds 0 WarmModels"),
+        (f"{WARM_MODEL}---{WARM_MODEL}", "holds 2 WarmModels: give a file with one"),
+        ("kind: WarmModel", "metadata.name: is missing"),
+        (WARM_MODEL.replace("promptsFrom", "promptsFor"), "spec.warmup.promptsFor: is not known"),
+    ],
+)
+def test_a_file_without_a_plan(tmp_path: Path, text: str, words: str) -> None:
+    assert words in fails(plan_of(tmp_path, text))
+
+
+def test_no_file(tmp_path: Path) -> None:
+    assert "No such file" in fails(["plan", "-f", str(tmp_path / "absent")])
+
+
+@pytest.mark.parametrize("arguments", [[], ["tiny", "-f", "x"]])
+def test_plan_of_one_thing_only(arguments: list[str]) -> None:
+    assert "either the name of a running WarmModel or -f FILE" in fails(["plan", *arguments])
+
+
+def test_plan_of_a_running_pod(api, config) -> None:
+    api[0].answer("/api/v1/namespaces/demo/pods", {"items": documents.pods()[:1]})
+    api[0].answer(PROXY, PLAN)
+    result = runner.invoke(app, ["plan", "tiny", "--kubeconfig", config])
+    assert result.exit_code == 0, result.output
+    assert "chat/stream/sampled/p16/c8" in result.output
+    assert "8 requests at once [really]" in result.output
+    assert "A round has 8 requests and about 160 tokens." in result.output
+    assert "Note: image/small is left out: 400" in result.output
+
+
+def test_no_pod_runs(api, config) -> None:
+    api[0].answer("/api/v1/namespaces/demo/pods", {"items": documents.pods()[2:]})
+    assert "no engine pod of tiny runs" in fails(["plan", "tiny", "--kubeconfig", config])
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "words"),
+    [
+        (404, b"404: Not Found", "the pod's sidecar is of another version"),
+        (
+            403,
+            {"message": "cannot get pods/proxy"},
+            "you may not read page /plan of pod demo/tiny-1",
+        ),
+        (503, {"message": "no endpoints"}, "cannot be read: 503 no endpoints"),
+        (200, b"hello", "is not JSON"),
+    ],
+)
+def test_a_plan_that_cannot_be_read(api, config, status: int, body: object, words: str) -> None:
+    api[0].answer("/api/v1/namespaces/demo/pods", {"items": documents.pods()[:1]})
+    api[0].answer(PROXY, body, status)
+    assert words in fails(["plan", "tiny", "--kubeconfig", config])

@@ -235,6 +235,16 @@ def test_a_namespace_that_would_refuse_the_pods_gets_no_revision() -> None:
     assert plan.requeue_after == planning.RECHECK
 
 
+def test_a_warmup_that_no_container_could_be_started_with_gets_no_revision() -> None:
+    prompts = [{"name": f"p{i}", "text": "x" * 8000} for i in range(13)]
+    plan = World(warm_model(warmup={"prompts": prompts})).plan()
+    assert kinds(plan) == BASE
+    ready = next(c for c in plan.status["conditions"] if c["type"] == "Ready")
+    assert (ready["status"], ready["reason"]) == ("False", "WarmupTooLarge")
+    assert "spec.warmup.promptsFrom" in ready["message"]
+    assert next(c for c in plan.status["conditions"] if c["type"] == "Stalled")["status"] == "True"
+
+
 def test_a_service_account_of_the_user_is_not_made() -> None:
     plan = World(warm_model(pod={"serviceAccountName": "own-warmpod"})).plan()
     assert "ServiceAccount" not in kinds(plan)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -19,7 +20,10 @@ from unit.resources.samples import (
     volumes,
     warm_model,
 )
+from warmpod.engine import EngineTraits
+from warmpod.resources import warmup_container
 from warmpod.resources.revision import Digests
+from warmpod.sidecar.config import read_config
 
 LAUNCHER = ["python3", "/opt/warmpod/app/launch.py"]
 
@@ -315,6 +319,9 @@ def test_the_sidecar_is_native_and_has_its_own_lock() -> None:
     assert warmup["ports"] == [{"name": "warmup", "containerPort": 9180}]
 
 
+LISTS = ("promptTokens", "concurrency", "skip", "prompts", "promptsFrom", "prefixes", "golden")
+
+
 def test_sidecar_config() -> None:
     assert sidecar_config(warmup={"maxRounds": 7}) == {
         "model": "llama",
@@ -327,14 +334,53 @@ def test_sidecar_config() -> None:
             "stallSeconds": 300,
             "tolerancePercent": 25,
             "maxRounds": 7,
+            "roundSeconds": 60,
             "canaryPeriodSeconds": 30,
+            "evidenceSeconds": 3600,
             "onFailure": "Block",
-            "promptTokens": [16, 128],
-            "concurrency": [1, 4],
+            "maxRestarts": 3,
+            **{name: [] for name in LISTS},
         },
+        "engine": asdict(EngineTraits()) | {"lora_modules": []},
         "api_key_env": None,
         "tls_verify": False,
     }
+
+
+def test_the_sidecar_can_read_its_config() -> None:
+    """With all that the kubelet does to a variable in between: $(NAME) and $$."""
+    text = "$(HOME) costs $$5"
+    prompts = [{"name": "a", "body": {"prompt": text, "stop": None}}]
+    args = ["--max-num-seqs=8", "--lora-modules", "sql=/l", "--scheduling-policy=priority"]
+    spec = engine_spec(warm_model(warmup={"prompts": prompts}, engine={"args": args}))
+    variables = environment(container(spec, "warmup"))
+    assert "$" not in variables["WARMPOD_SIDECAR_CONFIG"]
+    config = read_config(variables)
+    assert config.warmup.prompts[0].body == {"prompt": text, "stop": None}
+    assert config.engine == EngineTraits(
+        max_num_seqs=8, lora_modules=("sql",), priority_scheduling=True
+    )
+
+
+def test_a_warmup_that_no_container_could_be_started_with_is_refused() -> None:
+    small = [{"name": f"p{i}", "text": "x" * 8000} for i in range(11)]
+    assert warmup_container.refusal(warm_model(warmup={"prompts": small})) is None
+    large = [{"name": f"p{i}", "text": "x" * 8000} for i in range(13)]
+    message = warmup_container.refusal(warm_model(warmup={"prompts": large}))
+    assert message is not None
+    assert message.startswith("spec.warmup: is 1")
+    assert "spec.warmup.promptsFrom" in message
+
+
+def test_config_maps_with_prompts_are_mounted_and_may_be_missing() -> None:
+    sources = [{"configMap": "a.b"}, {"configMap": "c"}]
+    spec = engine_spec(warm_model(warmup={"promptsFrom": sources}))
+    found = mounts(container(spec, "warmup"))
+    for name, volume in (("a.b", "warmpod-prompts-0"), ("c", "warmpod-prompts-1")):
+        mount = {"name": volume, "mountPath": f"/etc/warmpod/prompts/{name}", "readOnly": True}
+        assert found[f"/etc/warmpod/prompts/{name}"] == mount
+        assert volumes(spec)[volume]["configMap"] == {"name": name, "optional": True}
+    assert "warmpod-prompts-0" not in volumes(engine_spec(warm_model()))
 
 
 def test_the_sidecar_asks_by_the_first_name_that_the_engine_serves() -> None:

@@ -14,6 +14,7 @@ MINIMAL = warm_model()
 GPU_IN_NODE_MEMORY = warm_model(
     model={"servedName": "meta-llama/Llama-3-8B"},
     weights={"medium": "NodeMemory", "size": "17Gi"},
+    warmup={"promptsFrom": [{"configMap": "llama-prompts"}]},
     engine={
         "args": ["--max-model-len=8192", "-tp", "2"],
         "env": [{"name": "NCCL_DEBUG", "value": "INFO"}],

@@ -3,7 +3,14 @@ from typing import Any
 
 import pytest
 
-from warmpod.sidecar.answers import Answer, InvalidAnswerError, StreamReader, read_whole
+from warmpod.sidecar.answers import (
+    Answer,
+    InvalidAnswerError,
+    StreamReader,
+    read_answer,
+    read_whole,
+)
+from warmpod.sidecar.planning import Endpoint
 
 USAGE = {"prompt_tokens": 5, "completion_tokens": 1}
 
@@ -79,3 +86,49 @@ def test_cut_stream_and_error_in_the_stream() -> None:
         stream(TOKEN, done=False).finish()
     with pytest.raises(InvalidAnswerError, match="engine is dead"):
         stream({"error": {"message": "engine is dead"}})
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "body"),
+    [
+        ("embeddings", {"data": [{"embedding": [0.5, -1]}, {"embedding": [0.0]}]}),
+        ("embeddings", {"data": [{"embedding": "AACAPw=="}]}),
+        ("pooling", {"data": [{"data": [[0.5], [0.25, 1]]}]}),
+        ("classify", {"data": [{"label": "x", "probs": [0.5, 0.5]}]}),
+        ("score", {"data": [{"score": 0}]}),
+        ("rerank", {"results": [{"relevance_score": -3.5, "document": {}}]}),
+        ("transcription", {"text": ""}),
+    ],
+)
+def test_answers_without_tokens(endpoint: Endpoint, body: dict[str, Any]) -> None:
+    assert read_answer(endpoint, json.dumps(body)) == Answer(True, None)
+
+
+def test_prompt_tokens_of_answers_without_tokens() -> None:
+    body = json.dumps({"data": [{"embedding": [1.0]}], "usage": {"prompt_tokens": 7}})
+    assert read_answer("embeddings", body) == Answer(True, 7)
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "body", "why"),
+    [
+        ("embeddings", '{"data": []}', "no data"),
+        ("embeddings", '{"data": [{"embedding": []}]}', "without embedding"),
+        ("embeddings", '{"data": [{"embedding": ""}]}', "without embedding"),
+        ("embeddings", '{"data": [{"embedding": [1, NaN]}]}', "nan"),
+        ("embeddings", '{"data": [{"embedding": [Infinity]}]}', "inf"),
+        ("embeddings", '{"data": [{"embedding": [null]}]}', "None, which is no number"),
+        ("embeddings", '{"data": [3]}', "without embedding"),
+        ("embeddings", '{"error": {"message": "dead"}}', "dead"),
+        ("classify", '{"data": [{"probs": [true]}]}', "no number"),
+        ("score", '{"data": [{"score": NaN}]}', "nan"),
+        ("score", '{"data": [{"score": null}]}', "without score"),
+        ("rerank", '{"results": [{"relevance_score": "x y"}], "data": []}', "no number"),
+        ("rerank", "{}", "no results"),
+        ("transcription", '{"text": null}', "no text"),
+        ("transcription", "hello", "not JSON"),
+    ],
+)
+def test_answers_without_tokens_that_do_not_count(endpoint: Endpoint, body: str, why: str) -> None:
+    with pytest.raises(InvalidAnswerError, match=why):
+        read_answer(endpoint, body)

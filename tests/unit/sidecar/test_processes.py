@@ -83,6 +83,7 @@ class Pod:
                 "promptTokens": [16],
                 "concurrency": [1],
             },
+            "engine": asdict(EngineTraits()),
             "api_key_env": None,
             "tls_verify": False,
         }

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from unit.podstatus.certificates import make_certificates
 
 from simulator.harness import Simulator
 from support.waiting import wait_for
-from unit.podstatus.certificates import make_certificates
 from unit.simulator.asking import Start, complete, get, metric, post
 
 PHASES = [

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from warmpod.api.v1alpha1 import Warmup
@@ -69,7 +70,7 @@ IMAGES = (("small", 224), ("medium", 672), ("large", 1344))
 PIXELS_PER_TOKEN = 28 * 28
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Generation:
     """Makes the buckets of one engine. `main` is the endpoint that most users use."""
 
@@ -96,13 +97,13 @@ class Generation:
             )
 
     def concurrent(self) -> Iterator[Bucket]:
-        for count in steps.counts(self.served, self.warmup):
+        for count in self._counts:
             yield self._plain(self.main, count=count)
 
     def lengths(self) -> Iterator[Bucket]:
         """At completion where it is served: there they are exact."""
         endpoint: Endpoint = "completion" if "completion" in self.served.costs else self.main
-        for tokens in steps.prompt_lengths(self.served, self.warmup):
+        for tokens in self._lengths:
             yield self._plain(endpoint, tokens=tokens)
 
     def mixtures(self) -> Iterator[Bucket]:
@@ -123,6 +124,20 @@ class Generation:
         yield from self._samplers()
         yield from self._images()
 
+    # --- what all are made from ---------------------------------------------------------------
+
+    @cached_property
+    def _sizes(self) -> Mapping[Endpoint, Sizes]:
+        return {e: Sizes(self.served, e) for e in GENERATING if e in self.served.costs}
+
+    @cached_property
+    def _counts(self) -> list[int]:
+        return steps.counts(self.served, self.warmup)
+
+    @cached_property
+    def _lengths(self) -> list[int]:
+        return steps.prompt_lengths(self.served, self.warmup)
+
     # --- one by one -----------------------------------------------------------------------------
 
     def _plain(
@@ -135,17 +150,17 @@ class Generation:
         count: int | None = None,
     ) -> Bucket:
         length = steps.base_tokens(self.warmup) if tokens is None else tokens
-        at_once = steps.counts(self.served, self.warmup)[0] if count is None else count
+        at_once = self._counts[0] if count is None else count
         fields = SAMPLED if sampling == "sampled" else GREEDY
         ask = self._ask(endpoint, fields, tokens=length, count=at_once, stream=stream)
-        shown = Sizes(self.served, endpoint).cut(length, ask.answer_tokens)
+        shown = self._sizes[endpoint].cut(length, ask.answer_tokens)
         kind = "stream" if stream else "whole"
         name = f"{endpoint}/{kind}/{sampling}/p{shown}/c{at_once}"
         requests = "1 request" if at_once == 1 else f"{at_once} requests at once"
         return bucket_of(name, endpoint, [[ask]], f"{requests}, prompts of about {shown} tokens")
 
     def _answer(self, endpoint: Endpoint, wanted: int | None = None) -> int:
-        sizes = Sizes(self.served, endpoint)
+        sizes = self._sizes[endpoint]
         if wanted is not None:
             return sizes.answer(wanted)
         reasoning = self.served.traits.reasoning_parser
@@ -164,7 +179,7 @@ class Generation:
     ) -> Ask:
         answer = self._answer(endpoint, wanted_answer)
         length = steps.base_tokens(self.warmup) if tokens is None else tokens
-        prompt = Sizes(self.served, endpoint).prompt(length, answer, same=same)
+        prompt = self._sizes[endpoint].prompt(length, answer, same=same)
         body = {**fixed_fields(endpoint, self.served.model, answer, stream), **fields}
         return Ask(body, prompt.text, count, prompt.tokens, answer)
 
@@ -175,7 +190,7 @@ class Generation:
     def _prefill_while_decoding(self) -> Bucket:
         streams = min(DECODING, self.served.max_num_seqs - 1)
         decoding = self._ask(self.main, SAMPLED, wanted_answer=LONG_ANSWER, count=streams)
-        length = max(steps.prompt_lengths(self.served, self.warmup))
+        length = max(self._lengths)
         prefill = self._ask(self.main, SAMPLED, tokens=length)
         what = f"a prompt of about {prefill.prompt_tokens} tokens while {streams} streams go on"
         return bucket_of("prefill-while-decoding", self.main, [[decoding, prefill]], what)

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 from warmpod.sidecar.planning.model import ANSWER_TOKENS, GENERATING, Endpoint, Served, Text
 
@@ -21,18 +22,18 @@ class Prompt:
     tokens: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Sizes:
     """Lengths at one endpoint of an engine, in tokens."""
 
     served: Served
     endpoint: Endpoint
 
-    @property
+    @cached_property
     def exact(self) -> bool:
         return bool(self.served.token_ids) and self.endpoint in EXACT
 
-    @property
+    @cached_property
     def shortest(self) -> int:
         """Of all prompts that can be made."""
         return 1 if self.exact else self._tokens_of(1)

@@ -1,0 +1,182 @@
+"""The HTTP client, against a small server that says what it was asked."""
+
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from warmpod.sidecar.engine import PATHS, WARMUP_PRIORITY, Engine, EngineError, read_counters
+from warmpod.sidecar.planning import Endpoint, plain_body
+
+
+@dataclass
+class Server:
+    """Answers each path with what it was given, else with 404."""
+
+    answers: dict[str, str] = field(default_factory=dict)
+    requests: list[tuple[str, dict[str, str], bytes]] = field(default_factory=list)
+    url: str = ""
+
+    async def handle(self, request: web.Request) -> web.Response:
+        self.requests.append((request.path, dict(request.headers), await request.read()))
+        text = self.answers.get(request.path)
+        return web.Response(status=404) if text is None else web.Response(text=text)
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[Server]:
+    served = Server()
+    application = web.Application()
+    application.router.add_route("*", "/{path:.*}", served.handle)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    served.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    yield served
+    await runner.cleanup()
+
+
+@pytest.fixture
+async def engine(server: Server) -> AsyncIterator[Engine]:
+    made = Engine(server.url, "secret", tls_verify=False)
+    yield made
+    await made.close()
+
+
+ANSWERS: dict[Endpoint, Any] = {
+    "embeddings": {"data": [{"embedding": [1.0]}]},
+    "pooling": {"data": [{"data": [1.0]}]},
+    "classify": {"data": [{"probs": [1.0]}]},
+    "score": {"data": [{"score": 1.0}]},
+    "rerank": {"results": [{"relevance_score": 1.0}]},
+}
+
+
+@pytest.mark.parametrize("endpoint", ANSWERS)
+async def test_each_endpoint_has_its_path_and_its_body(
+    endpoint: Endpoint, server: Server, engine: Engine
+) -> None:
+    server.answers[PATHS[endpoint]] = json.dumps(ANSWERS[endpoint])
+    body = plain_body(endpoint, "tiny", 3, 1, stream=True)
+    seen: list[None] = []
+    reply = await engine.generate(endpoint, body, 10, lambda: seen.append(None))
+    assert reply.answer.has_text
+    assert len(seen) == 1
+    ((path, headers, sent),) = server.requests
+    assert path == PATHS[endpoint]
+    assert headers["X-Warmpod-Warmup"] == "true"
+    assert headers["Authorization"] == "Bearer secret"
+    assert json.loads(sent) == body
+
+
+async def test_a_sound_is_sent_as_a_form(server: Server, engine: Engine) -> None:
+    server.answers[PATHS["transcription"]] = '{"text": "hm"}'
+    body = plain_body("transcription", "tiny", 3, 1, stream=False)
+    assert (await engine.generate("transcription", body, 10)).answer.has_text
+    ((_, headers, sent),) = server.requests
+    assert headers["Content-Type"].startswith("multipart/form-data")
+    assert b'name="file"; filename="a.wav"' in sent
+    assert b"RIFF" in sent
+    assert b'name="model"\r\n\r\ntiny' in sent
+
+
+@pytest.mark.parametrize(
+    ("priority", "own", "sent"), [(None, None, None), (WARMUP_PRIORITY, None, 100), (100, 3, 3)]
+)
+async def test_our_requests_come_last_where_priorities_count(
+    priority: int | None, own: int | None, sent: int | None, server: Server
+) -> None:
+    server.answers[PATHS["completion"]] = '{"choices": [{"text": "x"}]}'
+    engine = Engine(server.url, None, tls_verify=False, priority=priority)
+    body = {"prompt": "x"} | ({"priority": own} if own is not None else {})
+    await engine.generate("completion", body, 10)
+    await engine.close()
+    assert json.loads(server.requests[0][2]).get("priority") == sent
+
+
+async def test_an_invalid_answer_is_an_error(server: Server, engine: Engine) -> None:
+    server.answers[PATHS["embeddings"]] = '{"data": [{"embedding": [NaN]}]}'
+    with pytest.raises(EngineError, match="/v1/embeddings: 200, but embedding holds nan"):
+        await engine.generate("embeddings", {}, 10)
+
+
+@pytest.mark.parametrize(
+    ("pages", "expected"),
+    [
+        ({}, None),
+        ({"/is_sleeping": '{"is_sleeping": false}'}, False),
+        ({"/is_sleeping": '{"is_sleeping": true}'}, True),
+        ({"/is_paused": '{"is_paused": true}'}, True),
+        ({"/is_sleeping": '{"is_sleeping": false}', "/is_paused": '{"is_paused": true}'}, True),
+        ({"/is_sleeping": "?", "/is_paused": '{"is_paused": false}'}, False),
+        ({"/is_sleeping": "[]"}, None),
+    ],
+)
+async def test_whether_it_sleeps(
+    pages: dict[str, str], expected: bool | None, server: Server, engine: Engine
+) -> None:
+    server.answers.update(pages)
+    assert await engine.is_sleeping() is expected
+
+
+@pytest.mark.parametrize("page", [None, "?", "[]", '{"paths": null}'])
+async def test_routes_that_are_not_told(page: str | None, server: Server, engine: Engine) -> None:
+    if page is not None:
+        server.answers["/openapi.json"] = page
+    assert await engine.routes() is None
+
+
+async def test_routes(server: Server, engine: Engine) -> None:
+    server.answers["/openapi.json"] = '{"paths": {"/health": {}, "/v1/score": {}}}'
+    assert await engine.routes() == {"/health", "/v1/score"}
+
+
+async def test_token_ids(server: Server, engine: Engine) -> None:
+    assert await engine.token_ids("tiny", "a b") == ()
+    server.answers["/tokenize"] = '{"tokens": "x"}'
+    assert await engine.token_ids("tiny", "a b") == ()
+    server.answers["/tokenize"] = '{"tokens": [5, 6, 5]}'
+    assert await engine.token_ids("tiny", "a b") == (5, 6)
+    asked = {"model": "tiny", "prompt": "a b", "add_special_tokens": False}
+    assert json.loads(server.requests[-1][2]) == asked
+
+
+PAGE = (
+    "# TYPE vllm:generation_tokens_total counter\n"
+    'vllm:generation_tokens_total{engine="0",model_name="a b"} 5.0\n'
+    'vllm:generation_tokens_total{engine="1",model_name="a b"} 7.0\n'
+    'vllm:prompt_tokens_total{engine="0"} 1e+02\n'
+    'vllm:num_requests_running{engine="0"} 2.0\n'
+    'vllm:num_requests_waiting{engine="0"} 1.0\n'
+    'vllm:num_requests_waiting_by_reason{engine="0",reason="capacity"} 1.0\n'
+    'vllm:prefix_cache_queries_total{engine="0"} 64.0\n'
+    "vllm:prefix_cache_hits_total 32\n"
+    'vllm:request_success_total{engine="0"} 9.0\n'
+)
+
+
+def test_counters_are_added_up_over_labels() -> None:
+    assert read_counters(PAGE) == {
+        "generation_tokens": 12.0,
+        "prompt_tokens": 100.0,
+        "requests_running": 2.0,
+        "requests_waiting": 1.0,
+        "prefix_cache_queries": 64.0,
+        "prefix_cache_hits": 32.0,
+    }
+
+
+@pytest.mark.parametrize("page", ["", "hello", "vllm:prompt_tokens_total x", "vllm:prompt_tokens"])
+def test_pages_without_counters(page: str) -> None:
+    assert read_counters(page) == {}
+
+
+async def test_progress(server: Server, engine: Engine) -> None:
+    assert await engine.progress() is None
+    assert await engine.counters() == {}
+    server.answers["/metrics"] = PAGE
+    assert await engine.progress() == 112
