@@ -340,13 +340,6 @@ class Golden(StrictBase):
         default="0.2", description="How far a log probability may be from the recorded one."
     )
 
-    @model_validator(mode="after")
-    def _has_an_answer(self) -> Self:
-        """The same as the CEL rule: an answer is compared with it."""
-        if self.text is None and self.tokens is None:
-            raise ValueError("needs text, tokens or both: set them")
-        return self
-
 
 class CompareVariable(StrictBase):
     name: Annotated[str, Field(min_length=1, max_length=256)] = Field(

@@ -77,12 +77,6 @@ def test_opaque_structures_come_through_as_they_are() -> None:
             "spec.warmup.prompts[0]",
             "set one of them",
         ),
-        (
-            "spec.warmup.golden",
-            [{"name": "a", "prompt": "x"}],
-            "spec.warmup.golden[0]",
-            "tokens or both",
-        ),
     ],
 )
 def test_what_is_wrong_is_named(path: str, value: Any, field: str, words: str) -> None:

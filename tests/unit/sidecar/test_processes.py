@@ -73,7 +73,6 @@ class Pod:
             "served_name": "tiny",
             "run_dir": str(self.run_dir),
             "port": self.port,
-            "engine": asdict(EngineTraits()),
             "warmup": {
                 "stallSeconds": 300,
                 "tolerancePercent": 25,

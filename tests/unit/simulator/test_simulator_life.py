@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from unit.podstatus.certificates import make_certificates
 
 from simulator.harness import Simulator
+from support.certificates import make_certificates
 from support.waiting import wait_for
 from unit.simulator.asking import Start, complete, get, metric, post
 
