@@ -15,11 +15,11 @@ from typing import Any
 import aiohttp
 import pytest
 
+from processes.launcher.launcher_process import ENVIRONMENT, LAUNCHER, Launcher, start_launcher
 from simulator.harness import SIMULATOR, free_port
 from support.certificates import make_certificates
-from unit.launcher.launcher_process import ENVIRONMENT, LAUNCHER, Launcher, start_launcher
-from unit.podstatus.fake_api import IDENTITY, FakeApi, fake_api
-from unit.podstatus.waiting import until
+from support.pod_api import IDENTITY, FakeApi, fake_api
+from support.until import until
 from warmpod.engine import EngineTraits
 from warmpod.protocol import WARM_CONDITION
 
@@ -81,6 +81,7 @@ class Pod:
                 "onFailure": "Block",
                 "promptTokens": [16],
                 "concurrency": [1],
+                "skip": ["sampler/*", "structured/*"],
             },
             "engine": asdict(EngineTraits()),
             "api_key_env": None,
