@@ -94,6 +94,7 @@ class Watch:
         others, and one that fails is followed by a canary."""
         problem = await self._news.play_again()
         log.info("boot %s: evidence renewed: %s", self._boot_id, problem or "as before")
+        self._record.renewed += 1
         if not problem:
             self._proven_at = time.monotonic()
 
