@@ -11,7 +11,7 @@ from support.certificates import make_certificates
 from support.until import until
 from warmpod.api.v1alpha1 import ConfigMapSource, Prefix
 from warmpod.protocol import WARM_CONDITION
-from warmpod.sidecar import canary, watch
+from warmpod.sidecar import canary
 from warmpod.sidecar.lifecycle import rules
 
 
@@ -354,9 +354,9 @@ async def test_late_compilation_keeps_the_gate_closed(stage: Stage) -> None:
 
 
 async def test_adapter_that_is_loaded_later_is_exercised_and_the_gate_stays_open(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    stage: Stage,
 ) -> None:
-    monkeypatch.setattr(watch, "NEWS_SECONDS", 0.1)
+    stage.warmup = WARMUP.model_copy(update={"canary_period_seconds": 1})
     await stage.start_engine("--enable-lora", env={"VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1"})
     stage.launcher.start_boot("b1")
     stage.start_sidecar()
@@ -375,16 +375,13 @@ async def test_adapter_that_is_loaded_later_is_exercised_and_the_gate_stays_open
     assert await stage.readyz() == 200
 
 
-async def test_changed_prompts_are_exercised_and_bad_ones_noted(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(watch, "NEWS_SECONDS", 0.1)
+async def test_changed_prompts_are_exercised_and_bad_ones_noted(stage: Stage) -> None:
     folder = stage.tmp_path / "prompts" / "ours"
     folder.mkdir(parents=True)
     (folder / "greeting").write_text("hello there")
     (folder / "many.jsonl").write_text('{"prompt": "one", "max_tokens": 2}\nno json\n')
     source = ConfigMapSource(config_map="ours")
-    stage.warmup = WARMUP.model_copy(update={"prompts_from": (source,)})
+    stage.warmup = WARMUP.model_copy(update={"prompts_from": (source,), "canary_period_seconds": 1})
     await warm_stage(stage)
     names = {bucket["name"] for bucket in (await stage.page("/plan"))["buckets"]}
     assert {name.partition("#")[0] for name in names if name.startswith("user/")} == {
@@ -407,9 +404,7 @@ async def test_prefixes_are_primed_and_their_hit_is_checked(stage: Stage) -> Non
     assert notes == ["prefix/short: the engine counted no hit of its prefix cache"]
 
 
-async def test_old_evidence_of_an_idle_engine_is_renewed(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_old_evidence_of_an_idle_engine_is_renewed(stage: Stage) -> None:
     stage.warmup = WARMUP.model_copy(update={"canary_period_seconds": 1, "evidence_seconds": 1})
     await warm_stage(stage)
     before = await stage.requests()
