@@ -38,12 +38,16 @@ demo: install ## a model served by real vLLM: apply it, wait until it is warm, a
 	@$(PYTHON) hack/demo.py
 
 .PHONY: test
-test: tools ## all tests: lint, types, unit, API server, cluster (always the local one)
+test: tools ## all tests: lint, types, unit, processes, API server, cluster (always the local one)
 	@env -u REGISTRY KUBECONFIG=$(LOCAL_KUBECONFIG) $(PYTHON) hack/run_tests.py
 
 .PHONY: unit
 unit: $(VENV)/ready ## the tests that need no cluster
 	@$(PYTHON) hack/run_tests.py unit
+
+.PHONY: processes
+processes: $(VENV)/ready ## the tests of whole processes that need no cluster
+	@$(PYTHON) -m pytest tests/processes --numprocesses=4 --dist=worksteal
 
 .PHONY: apiserver
 apiserver: install ## the tests that need an API server but no node

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs all layers of tests: lint, unit, API server, cluster.
+"""Runs all layers of tests: lint, unit, processes, API server, cluster.
 
 The last two run on the local cluster, which is started and set up on the way.
 The last line tells how many tests passed and failed. With the word `unit`, only that layer.
@@ -87,7 +87,11 @@ def prepared(name: str, *commands: tuple[str, ...]) -> Callable[[], Result]:
 
 IMAGES = (sys.executable, "hack/images.py")
 # More workers than cores: half of the time they wait for processes that they started.
-UNIT = Pytest("unit", limit_s=600, options=("--numprocesses=4", "--dist=worksteal"))
+WORKERS = ("--numprocesses=4", "--dist=worksteal")
+UNIT = Pytest("unit", limit_s=600, options=WORKERS)
+# With thousands of generated cases, where a run in between has hundreds.
+WHOLE_UNIT = Pytest("unit", limit_s=600, options=(*WORKERS, "--hypothesis-profile=thorough"))
+PROCESSES = Pytest("processes", limit_s=900, options=WORKERS)
 # Compilers and package downloads hardly get in each other's way.
 BUILD = prepared("programs and images", ("hack/cluster/build",), (*IMAGES, "--no-push"))
 PREPARATIONS = (
@@ -103,7 +107,7 @@ def main() -> int:
     if sys.argv[1:] == ["unit"]:
         return report([UNIT()])
     # The unit tests of what is installed render it with the cluster's kubectl and helm.
-    results = [run_lint(), built := BUILD(), UNIT()]
+    results = [run_lint(), built := BUILD(), WHOLE_UNIT(), PROCESSES()]
     if not built.failed:
         results += layers_on_cluster()
     return report(results)

@@ -18,6 +18,14 @@ WEIGHTS_RERANKER = "127.0.0.1:5000/warmpod/weights-tiny-reranker:dev"
 ADAPTER_TINY = "127.0.0.1:5000/warmpod/adapter-tiny:dev"
 GATE = "warmpod.io/Warm"
 
+SHORT_WARMUP: JsonObject = {
+    "stallSeconds": 60,
+    "canaryPeriodSeconds": 5,
+    "promptTokens": [16],
+    "concurrency": [1, 4],
+    "skip": ["sampler/*", "structured/*", "repeat", "prefill-while-decoding"],
+}
+
 
 def warm_model(name: str, namespace: str, **spec: Any) -> JsonObject:
     """A WarmModel that runs the simulator; keywords replace whole fields of the spec."""
@@ -30,7 +38,7 @@ def warm_model(name: str, namespace: str, **spec: Any) -> JsonObject:
             "resources": {"requests": {"cpu": "20m", "memory": "64Mi"}},
         },
         # A short plan: what is tested is what follows from it.
-        "warmup": {"stallSeconds": 60, "canaryPeriodSeconds": 5, "promptTokens": [16]},
+        "warmup": SHORT_WARMUP,
     }
     return {
         "apiVersion": "warmpod.io/v1alpha1",

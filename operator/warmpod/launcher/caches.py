@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from warmpod.launcher.policy import cache_look_pause
+from warmpod.launcher.policy import UP_LOOK_SECONDS, cache_look_pause
 
 # In this order Python's getpass, which names Inductor's directory, looks for the user.
 _USER_VARIABLES = ("LOGNAME", "USER", "LNAME", "USERNAME")
@@ -111,7 +111,7 @@ class CacheWatch(threading.Thread):
         """Tell `cache-grew` with what was added, and once, when the engine answers, `caches`."""
         self.seen = measure(self._directories)
         took = time.thread_time()  # seconds of CPU time
-        while not self._over.wait(cache_look_pause(self._up, self._told, took)):
+        while not self._ended_within(cache_look_pause(self._up, self._told, took)):
             if self._is_warm():
                 return
             started = time.thread_time()
@@ -119,6 +119,16 @@ class CacheWatch(threading.Thread):
             took = time.thread_time() - started
             if not self._over.is_set():
                 self._compare(size)
+
+    def _ended_within(self, seconds: float) -> bool:
+        """Wait; not longer than until an engine that starts answers: from then on it matters."""
+        deadline = time.monotonic() + seconds
+        while (left := deadline - time.monotonic()) > 0:
+            if self._over.wait(min(left, UP_LOOK_SECONDS)):
+                return True
+            if not self._up and self._answers():
+                return False
+        return self._over.is_set()
 
     def _compare(self, size: Size) -> None:
         added = size.files - self.seen.files

@@ -28,6 +28,8 @@ class Record:
     memory: WarmMemory | None = None
     comparison: Comparison | None = None
     canary_failures: int = 0
+    # How often old evidence was renewed.
+    renewed: int = 0
     # What was exercised after the gate had opened: new adapters, new prompts.
     added: list[str] = field(default_factory=list)
 

@@ -18,6 +18,7 @@ FAILED_BUCKETS_AT_THE_START = 3
 
 @dataclass(frozen=True, slots=True)
 class Problem:
+    bucket: str
     text: str
     answered: bool  # the engine said no, rather than nothing
 
@@ -117,7 +118,7 @@ async def _play(
 
 
 def _problem(bucket: Bucket, error: EngineError) -> Problem:
-    return Problem(f"{bucket.name}: {error}", answered=error.status is not None)
+    return Problem(bucket.name, f"{bucket.name}: {error}", answered=error.status is not None)
 
 
 def _engine_error(error: BaseException) -> EngineError:
@@ -130,7 +131,7 @@ def _empty_endpoints(plan: Plan, with_text: set[Endpoint]) -> list[Problem]:
     """One answer may decode to no text; all answers of an endpoint may not."""
     endpoints = sorted({bucket.endpoint for bucket in plan.buckets})
     return [
-        Problem(f"{endpoint}: every answer of the round was empty", answered=True)
+        Problem("", f"{endpoint}: every answer of the round was empty", answered=True)
         for endpoint in endpoints
         if endpoint not in with_text
     ]

@@ -19,7 +19,7 @@ Ask = Callable[[Endpoint, Mapping[str, Any]], Awaitable[Reply]]
 
 # Until a compilation in the engine's log, or a new file in its caches, has come through the
 # launcher, in seconds.
-LATE_NEWS_SECONDS = 0.5
+LATE_NEWS_SECONDS = 0.8
 
 # A warm-up that never settles goes on for days. As many as spec.warmup.maxRounds may be.
 KEPT_ROUNDS = 100
@@ -46,7 +46,8 @@ class Settling:
     async def play(self) -> tuple[PlayedRound, Judgement]:
         compiled, grown = self._record.late_compiles, self._record.cache_growth
         played = await play_round(self.plan, self._ask, self._record.now_playing)
-        self._record.now_playing("")
+        # An engine that dies of a bucket often answers first.
+        self._record.now_playing(played.problems[0].bucket if played.problems else "")
         self._record.succeeded |= played.round.first_token.keys()
         if self._judge(self._finished(played, compiled, grown)).settled:
             await asyncio.sleep(LATE_NEWS_SECONDS)

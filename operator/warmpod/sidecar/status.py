@@ -24,6 +24,7 @@ def status_page(verdict: Verdict | None, boot: str | None, record: Record) -> di
         "canary_failures": record.canary_failures,
         "comparison": str(record.comparison) if record.comparison else None,
         "added": record.added,
+        "renewed": record.renewed,
         "buckets": [
             _bucket(bucket.name, figures[bucket.name])
             for bucket in record.plan.buckets

@@ -20,9 +20,6 @@ from warmpod.sidecar.sleep import SleepWatch
 
 log = logging.getLogger(__name__)
 
-# Between looks for new adapters and prompts.
-NEWS_SECONDS = 5.0
-
 # Between looks at an engine whose answers have changed: its weights may still be loaded again.
 CHANGED_ANSWER_SECONDS = 15.0
 
@@ -94,6 +91,7 @@ class Watch:
         others, and one that fails is followed by a canary."""
         problem = await self._news.play_again()
         log.info("boot %s: evidence renewed: %s", self._boot_id, problem or "as before")
+        self._record.renewed += 1
         if not problem:
             self._proven_at = time.monotonic()
 
@@ -118,6 +116,7 @@ class Watch:
 
     async def _watch_news(self) -> None:
         while True:
-            await asyncio.sleep(NEWS_SECONDS)
+            # Each look is a line in the engine's access log, so it is not more frequent than canaries.
+            await asyncio.sleep(self._config.warmup.canary_period_seconds)
             if not self._sleep.asleep:
                 await self._news.exercise()

@@ -196,7 +196,7 @@ class Engine:
         self._requests += 1
         features = self._features(work)
         kind = buckets.kind(work.endpoint, len(work.tokens), self.running, features)
-        await self._perhaps_fail(kind, progress)
+        await self._perhaps_fail(kind, work, progress)
         self.metrics.prompt_tokens += len(work.tokens)
         progress.cached_tokens = self._cached(work)
         cold = self._compile(self._touched(work, features))
@@ -222,10 +222,10 @@ class Engine:
         touched = buckets.finely_touched if self._fine else buckets.touched
         return touched(work.endpoint, len(work.tokens), self.running, features)
 
-    async def _perhaps_fail(self, kind: Bucket, progress: Progress) -> None:
+    async def _perhaps_fail(self, kind: Bucket, work: Work, progress: Progress) -> None:
         fault = self._knobs.fault
         repeated = self._last_wave.get(kind, self._waves) < self._waves
-        if fault.kills(self._requests, repeated):
+        if fault.kills(self._requests, repeated, work.features):
             self._kill_process()
             await self._spend(progress, None)
         if fault.hangs(self._requests):

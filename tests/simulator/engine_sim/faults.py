@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 PLAIN = (
@@ -28,6 +29,7 @@ PLAIN = (
     "never-converges",
     "falls-for-ever",
     "cache-grows",
+    "dies-on-logprobs",
 )
 COUNTED = ("hang-after", "die-after")
 # Counted faults that have a meaning without a count too, here given as the count they then have.
@@ -46,10 +48,12 @@ class Fault:
         """Whether request `number` (from 1) never gets an answer."""
         return self.name == "no-token" or (self.name == "hang-after" and number > self.count)
 
-    def kills(self, number: int, repeated: bool) -> bool:
+    def kills(self, number: int, repeated: bool, features: Collection[str]) -> bool:
         """Whether the engine process dies on request `number` (from 1).
 
         `repeated`: another request had the same kernels before, and came at another time."""
+        if self.name == "dies-on-logprobs":
+            return "logprobs" in features
         if self.name == "dies-in-round-2":
             return repeated and number > self.count
         return self.name == "die-after" and number > self.count

@@ -63,9 +63,13 @@ class GenerateRoutes:
         return kind(
             wanted,
             choices_of(wanted, arguments.model, self._serving.wrong),
-            shown=self._fault != "empty-content",
+            shown=self._fault != "empty-content" or self._thinks_aloud(wanted),
             reasoning_tokens_told=wanted.chat and arguments.reasoning_parser is not None,
         )
+
+    def _thinks_aloud(self, wanted: GenerationRequest) -> bool:
+        """No parser takes the reasoning out of a completion."""
+        return self._serving.setup.arguments.reasoning_parser is not None and not wanted.chat
 
     def _complete(self, reply: Reply, progress: Progress) -> None:
         """Put in what is known only after the engine ran."""

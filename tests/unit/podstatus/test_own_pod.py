@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from support.certificates import make_certificates
-from unit.podstatus.fake_api import IDENTITY, fake_api
+from support.pod_api import IDENTITY, fake_api
 from warmpod.podstatus import OwnPod, PodStatusError
 
 

@@ -3,8 +3,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from unit.podstatus.fake_api import FakeApi, fake_api
-from unit.podstatus.waiting import until
+from support.pod_api import FakeApi, fake_api
+from support.until import until
 from warmpod.podstatus import ConditionReporter, Wish
 
 WARM = "warmpod.io/Warm"

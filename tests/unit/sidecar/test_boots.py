@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from unit.sidecar.harness import FakeLauncher
+from processes.sidecar.harness import FakeLauncher
 from warmpod.sidecar.boots import Boot, EventFollower, boot_ended, lock_held
 
 

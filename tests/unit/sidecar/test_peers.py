@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from unit.podstatus.fake_api import FakeApi, fake_api
-from unit.podstatus.waiting import until
+from support.pod_api import FakeApi, fake_api
+from support.until import until
 from warmpod.sidecar import peers
 from warmpod.sidecar.peers import Peers
 

@@ -4,9 +4,10 @@ import itertools
 import random
 from collections.abc import Iterator
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from support.generated import generated
 from warmpod.sidecar.steady import (
     FIRST_TOKEN_FLOOR,
     INTER_TOKEN_FLOOR,
@@ -20,10 +21,6 @@ TOLERANCES = st.integers(5, 200)
 
 # Draws a whole history from one seed: as varied as drawn value by value, and thirty times faster.
 SEEDS = st.integers(0, 2**63)
-
-
-def examples(number: int) -> settings:
-    return settings(max_examples=number, deadline=None, database=None)
 
 
 def latency(rng: random.Random) -> float:
@@ -76,7 +73,7 @@ def shuffled(each: Round, rng: random.Random) -> Round:
     )
 
 
-@examples(5000)
+@generated(5000)
 @given(SEEDS, TOLERANCES)
 def test_settles_on_no_bad_round_and_in_no_order(seed: int, tolerance: int) -> None:
     rounds = any_history(seed)
@@ -112,7 +109,7 @@ def any_paces(rng: random.Random) -> dict[str, float]:
     return {f"bucket{i}": latency(rng) for i in range(rng.choice([1, 1, 3, 9]))}
 
 
-@examples(1000)
+@generated(1000)
 @given(SEEDS, TOLERANCES)
 def test_noise_below_the_tolerance_settles_with_the_third_round(seed: int, tolerance: int) -> None:
     rng = random.Random(seed)
@@ -122,7 +119,7 @@ def test_noise_below_the_tolerance_settles_with_the_third_round(seed: int, toler
     assert judge(rounds, tolerance).settled
 
 
-@examples(1000)
+@generated(1000)
 @given(SEEDS, TOLERANCES)
 def test_noise_below_the_floor_settles_with_the_third_round(seed: int, tolerance: int) -> None:
     rng = random.Random(seed)
@@ -143,7 +140,7 @@ def rounds_to_settle(rounds: Iterator[Round], tolerance: int, most: int) -> int:
     raise AssertionError(f"not settled in {most} rounds: {judge(played, tolerance).why}")
 
 
-@examples(1000)
+@generated(1000)
 @given(SEEDS, TOLERANCES, st.integers(0, 25))
 def test_cold_rounds_however_many_are_left_behind(seed: int, tolerance: int, cold: int) -> None:
     rng = random.Random(seed)
@@ -158,7 +155,7 @@ def test_cold_rounds_however_many_are_left_behind(seed: int, tolerance: int, col
     assert rounds_to_settle(rounds(), tolerance, cold + WINDOW + 2) <= cold + WINDOW + 2
 
 
-@examples(1000)
+@generated(1000)
 @given(SEEDS, st.integers(10, 200), st.floats(0.5, 20))
 def test_noise_far_above_the_tolerance_ends_all_the_same(
     seed: int, tolerance: int, above: float
@@ -174,7 +171,7 @@ def test_noise_far_above_the_tolerance_ends_all_the_same(
     rounds_to_settle(rounds(), tolerance, 100)
 
 
-@examples(1000)
+@generated(1000)
 @given(SEEDS, st.integers(5, 90), st.booleans())
 def test_not_settled_while_a_bucket_falls_with_every_round(
     seed: int, tolerance: int, between_tokens: bool

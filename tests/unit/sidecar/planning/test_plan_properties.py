@@ -7,9 +7,10 @@ from fnmatch import fnmatchcase
 from typing import TypeVar
 
 import pytest
-from hypothesis import given, seed, settings
+from hypothesis import given, seed
 from hypothesis import strategies as st
 
+from support.generated import generated
 from unit.sidecar.planning.served import BOTH
 from warmpod.api.v1alpha1 import Prefix, Warmup
 from warmpod.engine import EngineTraits
@@ -94,7 +95,7 @@ NUMBERS = st.integers(0, 2**256).map(Digits)
 @pytest.mark.parametrize("part", range(4))  # so that they spread over processors
 def test_every_plan_can_be_played(part: int) -> None:
     @seed(part)
-    @settings(max_examples=2500, deadline=None, database=None)
+    @generated(2500)
     @given(NUMBERS)
     def holds(digits: Digits) -> None:
         served, warmup = an_engine(digits), a_warmup(digits)

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from unit.sidecar.harness import Stage, staged
+from processes.sidecar.harness import Stage, staged
 from warmpod.sidecar import settling, supervisor, warming
 
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from processes.simulator.asking import Start, chat, complete, get, metric, post
 from simulator.harness import Simulator
-from unit.simulator.asking import Start, chat, complete, get, metric, post
 
 HELLO = {"messages": [{"role": "user", "content": "hello"}]}
 WEATHER = {

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from processes.simulator.asking import Start, complete, get, metric, post
 from simulator.harness import Simulator
 from support.waiting import wait_for
-from unit.simulator.asking import Start, complete, get, metric, post
 
 DEV = {"VLLM_SERVER_DEV_MODE": "1"}
 

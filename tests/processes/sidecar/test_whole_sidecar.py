@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from processes.sidecar.harness import WARMUP, Stage
 from support.certificates import make_certificates
-from unit.podstatus.waiting import until
-from unit.sidecar.harness import WARMUP, Stage
+from support.until import until
+from warmpod.api.v1alpha1 import ConfigMapSource, Prefix
 from warmpod.protocol import WARM_CONDITION
 from warmpod.sidecar import canary
 from warmpod.sidecar.lifecycle import rules
@@ -41,7 +42,7 @@ async def test_gate_opens_only_after_warm_up(stage: Stage) -> None:
 
 
 async def test_every_bucket_is_played(stage: Stage) -> None:
-    stage.warmup = WARMUP.model_copy(update={"concurrency": (1, 2)})
+    stage.warmup = WARMUP.model_copy(update={"concurrency": (1, 2), "skip": ("sampler/*",)})
     await warm_stage(stage)
     status = json.loads(await stage.get("/status"))
     plan = json.loads(await stage.get("/plan"))
@@ -350,3 +351,63 @@ async def test_late_compilation_keeps_the_gate_closed(stage: Stage) -> None:
         await asyncio.sleep(0.05)
     assert "Warm" not in stage.warm_reasons()
     await stage.reason("Warm")
+
+
+async def test_adapter_that_is_loaded_later_is_exercised_and_the_gate_stays_open(
+    stage: Stage,
+) -> None:
+    stage.warmup = WARMUP.model_copy(update={"canary_period_seconds": 1})
+    await stage.start_engine("--enable-lora", env={"VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1"})
+    stage.launcher.start_boot("b1")
+    stage.start_sidecar()
+    await stage.reason("Warm")
+    patches = len(stage.api.of_type(WARM_CONDITION))
+    path = str(stage.tmp_path)
+    loaded = await stage.post("/v1/load_lora_adapter", lora_name="sql", lora_path=path)
+    assert loaded == 200
+    await stage.until_bucket("adapter/sql")
+    added = (await stage.page("/status"))["added"]
+    assert added
+    assert all(name.startswith("adapter/sql") for name in added)
+    await stage.post("/v1/unload_lora_adapter", lora_name="sql")
+    await stage.until_bucket("adapter/sql", there=False)
+    assert len(stage.api.of_type(WARM_CONDITION)) == patches
+    assert await stage.readyz() == 200
+
+
+async def test_changed_prompts_are_exercised_and_bad_ones_noted(stage: Stage) -> None:
+    folder = stage.tmp_path / "prompts" / "ours"
+    folder.mkdir(parents=True)
+    (folder / "greeting").write_text("hello there")
+    (folder / "many.jsonl").write_text('{"prompt": "one", "max_tokens": 2}\nno json\n')
+    source = ConfigMapSource(config_map="ours")
+    stage.warmup = WARMUP.model_copy(update={"prompts_from": (source,), "canary_period_seconds": 1})
+    await warm_stage(stage)
+    names = {bucket["name"] for bucket in (await stage.page("/plan"))["buckets"]}
+    assert {name.partition("#")[0] for name in names if name.startswith("user/")} == {
+        "user/ours/greeting",
+        "user/ours/many.jsonl:1",
+    }
+    notes = (await stage.page("/status"))["notes"]
+    assert any("key many.jsonl, line 2 is left out: not JSON" in note for note in notes)
+    (folder / "greeting").write_text("good morning")
+    await stage.until_status(lambda status: len(status["added"]) == 1)
+    assert (await stage.page("/status"))["added"][0].startswith("user/ours/greeting#")
+
+
+async def test_prefixes_are_primed_and_their_hit_is_checked(stage: Stage) -> None:
+    long = Prefix(name="long", text="word " * 40)
+    short = Prefix(name="short", text="be kind")
+    stage.warmup = WARMUP.model_copy(update={"prefixes": (long, short)})
+    await warm_stage(stage)
+    notes = [note for note in (await stage.page("/status"))["notes"] if "prefix/" in note]
+    assert notes == ["prefix/short: the engine counted no hit of its prefix cache"]
+
+
+async def test_old_evidence_of_an_idle_engine_is_renewed(stage: Stage) -> None:
+    stage.warmup = WARMUP.model_copy(update={"canary_period_seconds": 1, "evidence_seconds": 1})
+    await warm_stage(stage)
+    before = await stage.requests()
+    await stage.until_status(lambda status: status["renewed"] > 0)
+    assert await stage.requests() > before + 3
+    assert stage.warm_reasons()[-1] == "Warm"

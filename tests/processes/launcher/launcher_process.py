@@ -69,9 +69,13 @@ class Launcher:
 
 
 def start_launcher(
-    run_dir: Path, engine: list[str], *options: str, times: dict[str, float] | None = None
+    run_dir: Path,
+    engine: list[str],
+    *options: str,
+    times: dict[str, float] | None = None,
+    environment: dict[str, str] | None = None,
 ) -> Launcher:
-    """Start the launcher on an engine.
+    """Start the launcher on an engine. `environment` is over that of the tests.
 
     `times` shortens waits, by module and name: {"shutdown.FIRST_TERM": 0.3}.
     """
@@ -85,7 +89,7 @@ def start_launcher(
     command = [*launcher, "run", f"--run-dir={run_dir}", *options, "--", *engine]
     process = subprocess.Popen(
         command,
-        env=ENVIRONMENT,
+        env=ENVIRONMENT | (environment or {}),
         cwd=run_dir,
         stdout=(run_dir.parent / "stdout").open("wb"),
         stderr=(run_dir.parent / "stderr").open("wb"),

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from processes.simulator.asking import Answer, Start, get, metric, post
 from simulator.harness import Simulator
-from unit.simulator.asking import Answer, Start, get, metric, post
 
 COMMON = {"/detokenize", "/health", "/load", "/ping", "/tokenize", "/v1/models", "/version"}
 SCORES = {"/score", "/v1/score", "/rerank", "/v1/rerank", "/v2/rerank"}

@@ -1,25 +1,22 @@
 """Launcher, simulated engine and sidecar as processes, as in a pod; only the API server is fake."""
 
-import asyncio
 import json
-import os
 import ssl
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import aiohttp
-import pytest
 
+from processes.launcher.launcher_process import ENVIRONMENT, Launcher, start_launcher
 from simulator.harness import SIMULATOR, free_port
 from support.certificates import make_certificates
-from unit.launcher.launcher_process import ENVIRONMENT, LAUNCHER, Launcher, start_launcher
-from unit.podstatus.fake_api import IDENTITY, FakeApi, fake_api
-from unit.podstatus.waiting import until
+from support.pod_api import IDENTITY, FakeApi, fake_api
+from support.until import LIMIT_SECONDS, until
 from warmpod.engine import EngineTraits
 from warmpod.protocol import WARM_CONDITION
 
@@ -35,6 +32,14 @@ asyncio.run(serve(read_config(os.environ), pod))
 """
 
 
+# A plan of a few buckets: most tests are about what follows from it.
+WARMUP = {
+    "promptTokens": [16],
+    "concurrency": [1],
+    "skip": ["sampler/*", "structured/*", "repeat", "prefill-while-decoding"],
+}
+
+
 @dataclass
 class Pod:
     api: FakeApi
@@ -44,13 +49,33 @@ class Pod:
     port: int
     folder: Path
     client: aiohttp.ClientSession
+    traits: EngineTraits
+    warmup: dict[str, Any]
 
-    async def reason(self, reason: str, message: str = "") -> None:
+    def warm(self) -> dict[str, Any]:
+        return self.api.last(WARM_CONDITION)
+
+    def reasons(self) -> set[str]:
+        """All that the condition has said so far."""
+        return {patch["reason"] for patch in self.api.of_type(WARM_CONDITION)}
+
+    async def page(self, path: str) -> dict[str, Any]:
+        async with self.client.get(f"http://127.0.0.1:{self.port}{path}") as answer:
+            found: dict[str, Any] = await answer.json()
+            return found
+
+    async def post(self, path: str) -> int:
+        """To the engine, as anybody may."""
+        url = f"http://127.0.0.1:{self.engine_port}{path}"
+        async with self.client.post(url) as answer:
+            return answer.status
+
+    async def reason(self, reason: str, message: str = "", limit: float = LIMIT_SECONDS) -> None:
         def reached() -> bool:
-            warm = self.api.last(WARM_CONDITION)
+            warm = self.warm()
             return warm.get("reason") == reason and message in warm["message"]
 
-        await until(reached, lambda: f"{reason}: {self.api.last(WARM_CONDITION)}")
+        await until(reached, lambda: f"{reason}: {self.warm()}", limit)
 
     async def readyz(self) -> int:
         try:
@@ -73,16 +98,8 @@ class Pod:
             "served_name": "tiny",
             "run_dir": str(self.run_dir),
             "port": self.port,
-            "warmup": {
-                "stallSeconds": 300,
-                "tolerancePercent": 25,
-                "maxRounds": 20,
-                "canaryPeriodSeconds": 30,
-                "onFailure": "Block",
-                "promptTokens": [16],
-                "concurrency": [1],
-            },
-            "engine": asdict(EngineTraits()),
+            "warmup": WARMUP | self.warmup,
+            "engine": asdict(self.traits),
             "api_key_env": None,
             "tls_verify": False,
         }
@@ -107,52 +124,51 @@ class Pod:
 
 
 @asynccontextmanager
-async def pod(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Pod]:
-    make_certificates(folder, "api")
-    (folder / "ca.crt").write_bytes((folder / "api.crt").read_bytes())
-    (folder / "token").write_text("token")
+async def pod(
+    folder: Path,
+    *arguments: str,
+    environment: Mapping[str, str] | None = None,
+    warmup: Mapping[str, Any] | None = None,
+    traits: EngineTraits | None = None,
+    reference: Sequence[str] = (),
+) -> AsyncIterator[Pod]:
+    """A pod whose engine runs already. `arguments` are the engine's; `reference` are those of
+    spec.warmup.compare."""
+    api_files(folder)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(folder / "api.crt", folder / "api.key")
     run_dir = folder / "run"
     run_dir.mkdir()
     engine_port = free_port()
-    monkeypatch.setitem(ENVIRONMENT, "SIM_LOAD_SECONDS", "0.1")
-    monkeypatch.setitem(ENVIRONMENT, "SIM_FIRST_SECONDS", "0.05")
     engine = [sys.executable, str(SIMULATOR), "serve", "/models/tiny"]
     engine += ["--served-model-name", "tiny", "--port", str(engine_port)]
+    options = [f"--port={engine_port}", "--max-failed-boots=2"]
+    if reference:
+        options.append(f"--reference-argv={json.dumps([*engine, *reference])}")
+    knobs = {"SIM_LOAD_SECONDS": "0.1", "SIM_FIRST_SECONDS": "0.05", "SIM_TOKEN_SECONDS": "0.001"}
     async with fake_api(context) as api, aiohttp.ClientSession() as client:
-        launcher = start_launcher(run_dir, engine, f"--port={engine_port}")
+        launcher = start_launcher(
+            run_dir, [*engine, *arguments], *options, environment=knobs | dict(environment or {})
+        )
         try:
-            yield Pod(api, launcher, run_dir, engine_port, free_port(), folder, client)
+            yield Pod(
+                api,
+                launcher,
+                run_dir,
+                engine_port,
+                free_port(),
+                folder,
+                client,
+                traits or EngineTraits(),
+                dict(warmup or {}),
+            )
         finally:
             launcher.process.terminate()
             launcher.exit_code()
 
 
-async def test_life_of_a_pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with pod(tmp_path, monkeypatch) as tiny:
-        with tiny.sidecar() as first:
-            await tiny.reason("Warm")
-            assert await tiny.readyz() == 200
-            stages = json.loads(tiny.api.last("warmpod.io/StartupTimeline")["message"])["stages"]
-            assert {"weights", "ready"} <= stages.keys()
-
-            os.kill(tiny.core_pid(), 9)
-            await tiny.reason("EngineDied")
-            assert await tiny.readyz() == 503
-            await tiny.reason("Warm")
-
-            first.kill()
-            first.wait()
-            assert await tiny.readyz() == 0
-        closed_before = len(tiny.api.of_type(WARM_CONDITION))
-        with tiny.sidecar():
-            await until(lambda: len(tiny.api.of_type(WARM_CONDITION)) > closed_before)
-            assert tiny.api.of_type(WARM_CONDITION)[closed_before]["status"] == "True"
-            hook = await asyncio.create_subprocess_exec(
-                *LAUNCHER, "pre-stop", f"--run-dir={tiny.run_dir}", env=ENVIRONMENT
-            )
-            await tiny.reason("Stopping")
-            assert await tiny.readyz() == 503
-            assert await hook.wait() == 0
-            assert (tiny.run_dir / "gate-closed").exists()
+def api_files(folder: Path) -> None:
+    """What the kubelet mounts for a service account, and the API server's own certificate."""
+    make_certificates(folder, "api")
+    (folder / "ca.crt").write_bytes((folder / "api.crt").read_bytes())
+    (folder / "token").write_text("token")

@@ -8,11 +8,13 @@ LIMIT_SECONDS = 20.0
 
 
 async def until(
-    condition: Callable[[], object], what: Callable[[], object] = lambda: "condition"
+    condition: Callable[[], object],
+    what: Callable[[], object] = lambda: "condition",
+    limit_seconds: float = LIMIT_SECONDS,
 ) -> None:
     """Return when `condition` holds; fail with `what()` after a generous limit."""
-    deadline = time.monotonic() + LIMIT_SECONDS
+    deadline = time.monotonic() + limit_seconds
     while not condition():
         if time.monotonic() > deadline:
-            raise AssertionError(f"not within {LIMIT_SECONDS} s: {what()}")
+            raise AssertionError(f"not within {limit_seconds} s: {what()}")
         await asyncio.sleep(0.005)

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from processes.simulator.asking import Start
 from simulator import harness
 from simulator.harness import Simulator
 from support.waiting import wait_for
-from unit.simulator.asking import Start
 
 # The simulator's own package, as the `vllm` script beside it imports it.
 sys.path.insert(0, str(harness.SIMULATOR.parent))

@@ -14,9 +14,9 @@ from typing import Any
 import openai
 import pytest
 
+from processes.simulator.asking import Start
 from simulator.harness import Simulator
 from support.waiting import wait_for
-from unit.simulator.asking import Start
 
 
 def client(simulator: Simulator, key: str = "none", seconds: float = 20) -> openai.OpenAI:

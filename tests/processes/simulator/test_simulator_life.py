@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
+from processes.simulator.asking import Start, complete, get, metric, post
 from simulator.harness import Simulator
 from support.certificates import make_certificates
 from support.waiting import wait_for
-from unit.simulator.asking import Start, complete, get, metric, post
 
 PHASES = [
     r"vLLM server version 0\.32\.0, serving model /models/tiny$",

@@ -14,9 +14,9 @@ from engine_sim.faults import Fault, parse_fault
 from engine_sim.hardware import Hardware
 from engine_sim.knobs import Knobs, read_knobs
 
+from processes.simulator.asking import Start, chat, complete, get, metric, post
 from simulator.harness import Simulator
 from support.waiting import wait_for
-from unit.simulator.asking import Start, chat, complete, get, metric, post
 
 LATE = "Triton kernel JIT compilation during inference"
 

@@ -6,7 +6,7 @@ import json
 import os
 import re
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,8 +15,8 @@ from typing import Any
 import aiohttp
 
 from simulator import harness as simulator
-from unit.podstatus.fake_api import FakeApi, fake_api
-from unit.podstatus.waiting import until
+from support.pod_api import FakeApi, fake_api
+from support.until import until
 from warmpod.api.v1alpha1 import Warmup
 from warmpod.protocol import TIMELINE_CONDITION, WARM_CONDITION
 from warmpod.sidecar.config import SidecarConfig
@@ -31,6 +31,7 @@ WARMUP = Warmup(
     on_failure="Block",
     prompt_tokens=(16,),
     concurrency=(1,),
+    skip=("sampler/*", "structured/*", "repeat", "prefill-while-decoding"),
 )
 
 
@@ -167,6 +168,39 @@ class Stage:
                 return answer.status
         except aiohttp.ClientConnectionError:
             return 0
+
+    async def page(self, path: str) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(await self.get(path))
+        return found
+
+    async def until_bucket(self, name: str, *, there: bool = True) -> None:
+        """Wait until the plan has a bucket whose name begins so, or has it no more."""
+        found = not there
+        async with asyncio.timeout(20):
+            while found is not there:
+                await asyncio.sleep(0.02)
+                buckets = (await self.page("/plan"))["buckets"]
+                found = any(bucket["name"].startswith(name) for bucket in buckets)
+
+    async def until_status(self, holds: Callable[[dict[str, Any]], bool]) -> None:
+        """Wait until the sidecar's status page is as it should be."""
+        held = False
+        async with asyncio.timeout(20):
+            while not held:
+                await asyncio.sleep(0.02)
+                held = holds(await self.page("/status"))
+
+    async def post(self, path: str, **body: str) -> int:
+        """To the engine, as anybody may."""
+        url = f"{self.scheme}://127.0.0.1:{self.engine_port}{path}"
+        async with self.client.post(url, json=body) as answer:
+            return answer.status
+
+    async def requests(self) -> int:
+        """That the sidecar has sent, by its own metrics."""
+        page = await self.get("/metrics")
+        found = re.search(r"^warmpod_warmup_requests_total\{.*answered.*\} ([0-9.]+)$", page, re.M)
+        return int(float(found[1])) if found else 0
 
     async def get(self, path: str) -> str:
         async with self.client.get(f"http://127.0.0.1:{self.port}{path}") as answer:

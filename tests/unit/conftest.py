@@ -1,0 +1,5 @@
+from hypothesis import settings
+
+from support.generated import THOROUGH
+
+settings.register_profile(THOROUGH)
