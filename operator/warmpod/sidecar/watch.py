@@ -116,7 +116,7 @@ class Watch:
 
     async def _watch_news(self) -> None:
         while True:
-            # Each look is a line in the engine's access log, so it is not more frequent than canaries.
+            # Each look is a line in the engine's access log: no more frequent than canaries.
             await asyncio.sleep(self._config.warmup.canary_period_seconds)
             if not self._sleep.asleep:
                 await self._news.exercise()
