@@ -93,18 +93,22 @@ def bench_pull(api: Api, node: Node) -> JsonObject:
 
 
 def bench_features(api: Api, node: Node) -> JsonObject:
-    """Alternates the two, each in a new pod, so that noise of the machine meets both alike."""
+    """Each boot in a new pod, and those without warmpod among the others, so that noise of the
+    machine meets both alike."""
     specs = {"simulator": features.simulator_spec(), "vllm": features.vllm_spec()}
     return {engine: bench_features_of(api, spec) for engine, spec in specs.items()}
 
 
 def bench_features_of(api: Api, spec: JsonObject) -> JsonObject:
     warm, plain = [], []
-    for _ in range(features.BOOTS):
-        with namespace(api) as name:
-            plain.append(features.plain_boot(api, name, spec))
+    for number in range(features.BOOTS):
+        if number < features.PLAIN_BOOTS:
+            with namespace(api) as name:
+                plain.append(features.plain_boot(api, name, spec))
+            print(json.dumps({"plain": asdict(plain[-1])}), flush=True)
         with namespace(api) as name:
             warm.append(features.warm_boot(api, name, spec))
+        print(json.dumps({"warmpod": asdict(warm[-1])}), flush=True)
     result = features.summary(warm, plain)
     print(features.table(result), flush=True)
     return result

@@ -15,7 +15,8 @@ from support.features import TOOLS, Feature, chat_features
 from support.models import ModelView, condition_of, vllm_engine, warm_model, with_adapter
 from support.waiting import wait_until
 
-BOOTS = 10
+BOOTS = 10  # with warmpod
+PLAIN_BOOTS = 3  # without: what they show is large
 STEADY_REQUESTS = 10  # of each feature
 LIMIT_S = 900
 ADAPTER = "dialect"

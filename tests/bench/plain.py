@@ -46,6 +46,8 @@ def _container(engine: JsonObject) -> JsonObject:
     return {
         **engine,
         "name": "engine",
+        # Asks the registry what a tag stands for, as the operator does: both run the same image.
+        "imagePullPolicy": "Always",
         "command": ["vllm", "serve", f"/models/{NAME}", f"--served-model-name={NAME}"],
         "env": [*engine["env"], *further],
         "readinessProbe": {"httpGet": {"path": "/health", "port": 8000}, "periodSeconds": 1},

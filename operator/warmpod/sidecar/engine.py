@@ -40,6 +40,10 @@ PATHS: Mapping[Endpoint, str] = {
 # that does not schedule by priority.
 WARMUP_PRIORITY = 100
 
+# Seconds after which an idle connection is not used again. vLLM closes one after 5 s
+# (VLLM_HTTP_TIMEOUT_KEEP_ALIVE): a request sent on it at that moment is lost.
+IDLE_CONNECTION_SECONDS = 2.0
+
 # Seconds for what costs the engine nothing to answer.
 LOOK_SECONDS = 5.0
 
@@ -113,7 +117,9 @@ class Engine:
         self._priority = priority
         self._counted = counted or _uncounted
         # A limit on connections would make concurrent requests wait for each other here.
-        connector = aiohttp.TCPConnector(limit=0, ssl=tls_verify)
+        connector = aiohttp.TCPConnector(
+            limit=0, ssl=tls_verify, keepalive_timeout=IDLE_CONNECTION_SECONDS
+        )
         self._session = aiohttp.ClientSession(headers=headers, connector=connector)
 
     async def close(self) -> None:

@@ -1,5 +1,6 @@
 """The HTTP client, against a small server that says what it was asked."""
 
+import itertools
 import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -19,11 +20,20 @@ class Server:
     answers: dict[str, str] = field(default_factory=dict)
     requests: list[tuple[str, dict[str, str], bytes]] = field(default_factory=list)
     url: str = ""
+    ports: set[int] = field(default_factory=set)
 
     async def handle(self, request: web.Request) -> web.Response:
+        self.ports.add(_port(request))
         self.requests.append((request.path, dict(request.headers), await request.read()))
         text = self.answers.get(request.path)
         return web.Response(status=404) if text is None else web.Response(text=text)
+
+
+def _port(request: web.Request) -> int:
+    """That of the client's end: one for each connection."""
+    assert request.transport is not None
+    port: int = request.transport.get_extra_info("peername")[1]
+    return port
 
 
 @pytest.fixture
@@ -96,6 +106,22 @@ async def test_our_requests_come_last_where_priorities_count(
     await engine.generate("completion", body, 10)
     await engine.close()
     assert json.loads(server.requests[0][2]).get("priority") == sent
+
+
+@pytest.mark.parametrize(("idle_seconds", "connections"), [(0.1, 1), (4.0, 2)])
+async def test_a_connection_that_vllm_may_be_closing_is_not_used_again(
+    idle_seconds: float,
+    connections: int,
+    server: Server,
+    engine: Engine,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ticks = itertools.count(0.0, idle_seconds)
+    monkeypatch.setattr("aiohttp.connector.monotonic", lambda: next(ticks))
+    server.answers["/health"] = ""
+    await engine.answers()
+    await engine.answers()
+    assert len(server.ports) == connections
 
 
 async def test_an_invalid_answer_is_an_error(server: Server, engine: Engine) -> None:

@@ -18,8 +18,9 @@ from warmpod.sidecar.planning.model import (
 )
 from warmpod.sidecar.planning.sizes import Sizes
 
-# Longer than a block of the prefix cache, which holds 16 tokens on most engines.
-REPEATED_TOKENS = 100
+# Longer than a block of the prefix cache, or the second prompt would not hit: vLLM's blocks hold 16
+# tokens on GPUs and 128 on CPUs.
+REPEATED_TOKENS = 160
 
 # Streams that go on while a long prompt comes.
 DECODING = 4

@@ -11,6 +11,11 @@ EDGES = (1, 2, 15, 16, 17)
 # At most this many requests at once are derived: what more would add is not kernels.
 MOST_CONCURRENT = 256
 
+# Each number is so many times the one before. The last step is larger than LEAST_LAST_STEP: large
+# waves are the dearest buckets, and two of nearly one size exercise nearly the same.
+STEP = 4
+LEAST_LAST_STEP = 2
+
 
 def base_tokens(warmup: Warmup) -> int:
     return warmup.prompt_tokens[0] if warmup.prompt_tokens else BASE_TOKENS
@@ -31,6 +36,6 @@ def counts(served: Served, warmup: Warmup) -> list[int]:
         return list(dict.fromkeys(warmup.concurrency))
     most = min(served.max_num_seqs, MOST_CONCURRENT)
     derived = [1, 2]
-    while derived[-1] * 4 < most:
-        derived.append(derived[-1] * 4)
+    while derived[-1] * STEP * LEAST_LAST_STEP < most:
+        derived.append(derived[-1] * STEP)
     return list(dict.fromkeys(min(count, most) for count in (*derived, most)))
