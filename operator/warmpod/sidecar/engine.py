@@ -176,11 +176,16 @@ class Engine:
         return any(known) if known else None
 
     async def _state(self, name: str) -> bool | None:
+        """None where there is no such page; one that fails says nothing about that."""
         status, body = await self._get(f"/{name}")
-        try:
-            return bool(json.loads(body)[name]) if status == 200 else None
-        except (ValueError, TypeError, KeyError):
+        if status == 404:
             return None
+        if status != 200:
+            raise _refusal(f"/{name}", status, body)
+        try:
+            return bool(json.loads(body)[name])
+        except (ValueError, TypeError, KeyError):
+            return None  # of another server than vLLM
 
     async def counters(self) -> Mapping[str, float]:
         """What the engine counts, by the names of COUNTERS, over all its labels; without what it

@@ -18,11 +18,14 @@ class Server:
 
     answers: dict[str, str] = field(default_factory=dict)
     requests: list[tuple[str, dict[str, str], bytes]] = field(default_factory=list)
+    broken: set[str] = field(default_factory=set)
     url: str = ""
 
     async def handle(self, request: web.Request) -> web.Response:
         self.requests.append((request.path, dict(request.headers), await request.read()))
         text = self.answers.get(request.path)
+        if request.path in self.broken:
+            return web.Response(status=500)
         return web.Response(status=404) if text is None else web.Response(text=text)
 
 
@@ -121,6 +124,14 @@ async def test_whether_it_sleeps(
 ) -> None:
     server.answers.update(pages)
     assert await engine.is_sleeping() is expected
+
+
+async def test_a_page_that_fails_does_not_say_that_the_engine_cannot_sleep(
+    server: Server, engine: Engine
+) -> None:
+    server.broken.add("/is_sleeping")
+    with pytest.raises(EngineError, match="/is_sleeping: 500"):
+        await engine.is_sleeping()
 
 
 @pytest.mark.parametrize("page", [None, "?", "[]", '{"paths": null}'])
