@@ -57,6 +57,9 @@ COUNTERS = {
 # Of these, the ones that move while the engine works for anybody.
 PROGRESS = ("generation_tokens", "prompt_tokens")
 
+# The engine understood, and does not do that. Not: unauthorized, overloaded, broken.
+REFUSALS = (400, 404, 405, 415, 422, 501)
+
 REMEDIES = {
     401: "; give the key in spec.engine.env VLLM_API_KEY, so that the sidecar can read it too",
 }
@@ -69,6 +72,11 @@ class EngineError(Exception):
         super().__init__(text)
         self.status = status
         self.body = body
+
+    @property
+    def refused(self) -> bool:
+        """Whether users get the same answer from the best of engines of this kind."""
+        return self.status in REFUSALS
 
 
 class EngineTimeoutError(EngineError):

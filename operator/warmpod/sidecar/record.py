@@ -25,6 +25,8 @@ class Record:
     playing: str = ""
     tried: set[str] = field(default_factory=set)
     succeeded: set[str] = field(default_factory=set)
+    # Buckets of the plan that are not played: the engine refuses them, or a round got too long.
+    left_out: set[str] = field(default_factory=set)
     memory: WarmMemory | None = None
     comparison: Comparison | None = None
     canary_failures: int = 0

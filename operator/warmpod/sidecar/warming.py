@@ -108,8 +108,6 @@ class WarmUp:
         record = self._record
         record.rounds, record.played = settling.rounds, settling.played
         record.plan, record.judgement = settling.plan, judgement.why
-        for note in settling.notes:
-            record.note(note)
         log.info("boot %s: round %d: %s", self._boot_id, settling.played, judgement.why)
         if not played.problems:
             self._tell(lifecycle.RoundPlayed(self._boot_id, judgement.why))

@@ -1,7 +1,7 @@
 """The data of a plan."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
@@ -165,10 +165,8 @@ class Plan:
         primed = (bucket for bucket in self.buckets if bucket.name.startswith(PREFIX))
         return replace(self, buckets=tuple(primed))
 
-    def only_new(self, since: "Plan") -> "Plan":
-        """The buckets that the earlier plan does not have: what is left to exercise."""
-        known = since.names
-        return replace(self, buckets=tuple(b for b in self.buckets if b.name not in known))
+    def without(self, names: Container[str]) -> "Plan":
+        return replace(self, buckets=tuple(b for b in self.buckets if b.name not in names))
 
 
 def bucket_of(
