@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from warmpod.sidecar.comparison import Comparison
 from warmpod.sidecar.memory import WarmMemory
-from warmpod.sidecar.planning import Plan, Served
+from warmpod.sidecar.planning import ADAPTER, USER, Plan, Served
 from warmpod.sidecar.steady import Round
 
 
@@ -43,7 +43,7 @@ class Record:
         self.tried.add(bucket)
 
     def may_be_refused(self, bucket: str) -> bool:
-        return bucket in self.tried
+        return bucket in self.tried or bucket.startswith((USER, ADAPTER))
 
     def note(self, text: str) -> None:
         if text not in self.notes:

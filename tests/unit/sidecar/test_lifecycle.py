@@ -216,6 +216,16 @@ def test_restarts_are_bounded_and_a_warm_boot_starts_the_count_anew() -> None:
     assert may_restart(after(events), POLICY)
 
 
+def test_restarts_that_a_sidecar_before_this_one_asked_for_count() -> None:
+    events: list[Event] = []
+    for name in ("a", "b"):
+        assert may_restart(after(events), POLICY)
+        events += [BootStarted(boot(name)), BootEnded(name, "signal 15", asked=True)]
+    assert not may_restart(after(events), POLICY)
+    one = [BootStarted(A), RestartAsked("a", "x"), BootEnded("a", "signal 15", asked=True)]
+    assert after(one).restarts == 1
+
+
 BOOTS = {name: boot(name, number) for number, name in enumerate("abc", 1)}
 NAMES = st.sampled_from(sorted(BOOTS))
 AT = st.floats(0, 1000)

@@ -72,7 +72,10 @@ class LockReleased(BootEvent):
 
 @dataclass(frozen=True, slots=True)
 class BootEnded(BootEvent):
+    """`asked`: by a sidecar, because warm-up had failed."""
+
     how: str
+    asked: bool = False
 
 
 @dataclass(frozen=True, slots=True)

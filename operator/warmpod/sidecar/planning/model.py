@@ -25,8 +25,11 @@ GENERATING: tuple[Endpoint, ...] = ("chat", "completion")
 # Prefill, and a few decode steps.
 ANSWER_TOKENS = 4
 
-# Of the names of buckets that prime the prefix cache.
+# How the names of buckets begin that prime the prefix cache, that are the user's own, and that ask
+# an adapter.
 PREFIX = "prefix/"
+USER = "user/"
+ADAPTER = "adapter/"
 
 # vLLM's defaults (engine/arg_utils.py, 0.26 to 0.33) depend on the GPU: 2048, 8192 or 16384 tokens
 # a step and 256 or 1024 requests. With 8192 a smaller budget is exercised, too.
