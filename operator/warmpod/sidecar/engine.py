@@ -4,8 +4,8 @@ import asyncio
 import itertools
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
@@ -18,6 +18,7 @@ from warmpod.sidecar.answers import (
     StreamReader,
     excerpt,
     read_answer,
+    read_document,
     tokens_of,
 )
 from warmpod.sidecar.planning import Endpoint
@@ -48,8 +49,6 @@ LOOK_SECONDS = 5.0
 COUNTERS = {
     "generation_tokens": "vllm:generation_tokens_total",
     "prompt_tokens": "vllm:prompt_tokens_total",
-    "requests_running": "vllm:num_requests_running",
-    "requests_waiting": "vllm:num_requests_waiting",
     "prefix_cache_queries": "vllm:prefix_cache_queries_total",
     "prefix_cache_hits": "vllm:prefix_cache_hits_total",
 }
@@ -231,8 +230,22 @@ class Engine:
         timeout_seconds: float,
         on_token: Callable[[], None],
     ) -> Reply:
-        path = PATHS[endpoint]
         started = time.perf_counter()
+        async with self._post(endpoint, body, timeout_seconds) as answer:
+            if body.get("stream"):
+                return await _read_stream(answer, started, on_token)
+            read = read_answer(endpoint, await answer.text())
+        on_token()
+        total = time.perf_counter() - started
+        return Reply(total, total, read)
+
+    @asynccontextmanager
+    async def _post(
+        self, endpoint: Endpoint, body: Mapping[str, Any], timeout_seconds: float
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """An answer with status 200, to be read within the time. Raises EngineError for all else,
+        and for an InvalidAnswerError of its reader."""
+        path = PATHS[endpoint]
         try:
             async with (
                 asyncio.timeout(timeout_seconds),
@@ -244,18 +257,13 @@ class Engine:
             ):
                 if answer.status != 200:
                     raise _refusal(path, answer.status, await answer.text())
-                if body.get("stream"):
-                    return await _read_stream(answer, started, on_token)
-                read = read_answer(endpoint, await answer.text())
+                yield answer
         except TimeoutError as error:
             raise EngineTimeoutError(f"{path}: no answer in {timeout_seconds:.0f} s") from error
         except InvalidAnswerError as error:
             raise EngineError(f"{path}: 200, but {error}", 200) from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise EngineError(f"{path}: {error!r}") from error
-        on_token()
-        total = time.perf_counter() - started
-        return Reply(total, total, read)
 
     def _sent(self, endpoint: Endpoint, body: Mapping[str, Any]) -> dict[str, Any]:
         if endpoint == "transcription":
@@ -273,34 +281,10 @@ class Engine:
         """The whole answer of a request without streaming, unjudged. Raises EngineError."""
         with self._counted(True) as answered:
             started = time.perf_counter()
-            found = await self._ask(endpoint, body, timeout_seconds)
+            async with self._post(endpoint, body, timeout_seconds) as answer:
+                found = read_document(await answer.text())
             total = time.perf_counter() - started
             answered(Reply(total, total, tokens_of(found)))
-        return found
-
-    async def _ask(
-        self, endpoint: Endpoint, body: Mapping[str, Any], timeout_seconds: float
-    ) -> Mapping[str, Any]:
-        path = PATHS[endpoint]
-        try:
-            async with (
-                asyncio.timeout(timeout_seconds),
-                self._session.post(
-                    self._base_url + path,
-                    timeout=aiohttp.ClientTimeout(total=None),
-                    **self._sent(endpoint, body),
-                ) as answer,
-            ):
-                text = await answer.text()
-                if answer.status != 200:
-                    raise _refusal(path, answer.status, text)
-                found = json.loads(text)
-        except TimeoutError as error:
-            raise EngineTimeoutError(f"{path}: no answer in {timeout_seconds:.0f} s") from error
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise EngineError(f"{path}: {error!r}") from error
-        if not isinstance(found, dict):
-            raise EngineError(f"{path}: 200, but not a JSON object: {excerpt(text)}", 200)
         return found
 
     async def _get(self, path: str) -> tuple[int, str]:

@@ -7,6 +7,9 @@ from warmpod.sidecar.memory import WarmMemory
 from warmpod.sidecar.planning import ADAPTER, USER, Plan, Served
 from warmpod.sidecar.steady import Round
 
+# A boot may live for months, and words of the engine may differ each time.
+MOST_NOTES = 200
+
 
 @dataclass
 class Record:
@@ -47,4 +50,4 @@ class Record:
 
     def note(self, text: str) -> None:
         if text not in self.notes:
-            self.notes.append(text)
+            self.notes = [*self.notes, text][-MOST_NOTES:]

@@ -174,8 +174,6 @@ def test_counters_are_added_up_over_labels() -> None:
     assert read_counters(PAGE) == {
         "generation_tokens": 12.0,
         "prompt_tokens": 100.0,
-        "requests_running": 2.0,
-        "requests_waiting": 1.0,
         "prefix_cache_queries": 64.0,
         "prefix_cache_hits": 32.0,
     }
