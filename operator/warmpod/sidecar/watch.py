@@ -126,7 +126,7 @@ class Watch:
 
     async def _watch_news(self) -> None:
         while True:
-            # Each look is a line in the engine's access log, so there are no more than canaries.
+            # A look is a line in the access log of the engine: no more of them than of canaries.
             await asyncio.sleep(self._config.warmup.canary_period_seconds)
             if not self._sleep.asleep:
                 await self._news.exercise()
