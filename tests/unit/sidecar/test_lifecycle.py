@@ -83,6 +83,7 @@ def after(events: list[Event]) -> Situation:
         ([*UP, RequestsFailed("a", "500 oops", True)], 102, "WarmupFailed", "500 oops"),
         ([*UP, RequestsFailed("a", "500", True), Learned("a")], 102, "WarmingUp", ""),
         ([*TALKING, *[RoundPlayed("a", "x")] * 3], 102, "WarmupFailed", "maxRounds"),
+        ([*TALKING, *[RoundPlayed("a", "x")] * 2, RoundPlayed("a", "")], 102, "WarmingUp", ""),
         (WARM, 9999, "Warm", "4 rounds, first token 84 ms, steady 22 ms"),
         ([*WARM, CanaryDied("a", "time-out", 102)], 102, "CanaryFailed", "time-out"),
         ([*WARM, CanaryDied("a", "x", 102), CanaryLives("a")], 102, "Warm", ""),
@@ -204,6 +205,12 @@ def test_wrong_answers_are_never_let_in_and_slow_ones_may_be() -> None:
     assert may_open_unproven(after([*TALKING, *[RoundPlayed("a", "x")] * 3]))
     assert not may_open_unproven(after([*TALKING, GoldenDiffered("a", "x")]))
     assert not may_open_unproven(after([*SLEPT, AnswersChecked("a", "differs")]))
+
+
+def test_a_boot_that_settles_in_the_last_round_has_not_failed() -> None:
+    rounds = [RoundPlayed("a", "x"), RoundPlayed("a", "x"), RoundPlayed("a", "")]
+    assert not failed(after([*TALKING, *rounds]), 102, POLICY)
+    assert failed(after([*TALKING, *rounds[:2], RoundPlayed("a", "x")]), 102, POLICY)
 
 
 def test_restarts_are_bounded_and_a_warm_boot_starts_the_count_anew() -> None:

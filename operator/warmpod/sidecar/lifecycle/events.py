@@ -113,7 +113,8 @@ class RequestsFailed(BootEvent):
 
 @dataclass(frozen=True, slots=True)
 class RoundPlayed(BootEvent):
-    """Every request of a round succeeded."""
+    """Every request of a round succeeded. `unsettled`: what keeps latency from having settled;
+    empty when it has."""
 
     unsettled: str
 
