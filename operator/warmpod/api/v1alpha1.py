@@ -375,7 +375,7 @@ class Warmup(StrictBase):
         description="Latency has settled when the last rounds differ from their median by at "
         "most this much.",
     )
-    max_rounds: Annotated[int, Field(ge=2, le=100)] = Field(
+    max_rounds: Annotated[int, Field(ge=3, le=100)] = Field(
         default=20, description="Rounds after which latency must have settled."
     )
     round_seconds: Annotated[int, Field(ge=1, le=3600)] = Field(
@@ -390,7 +390,7 @@ class Warmup(StrictBase):
     )
     evidence_seconds: Annotated[int, Field(ge=60, le=604800)] = Field(
         default=3600,
-        description="Age at which the evidence of an idle engine is renewed by one more round.",
+        description="Age at which the evidence of an idle engine is renewed by one more warm-up.",
     )
     on_failure: Literal["Block", "Open", "Restart"] = Field(
         default="Block",

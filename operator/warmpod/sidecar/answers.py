@@ -51,7 +51,7 @@ def read_answer(endpoint: Endpoint, body: str) -> Answer:
 def read_numbers(endpoint: Endpoint, body: str) -> Answer:
     """Embeddings, classes, scores: there must be numbers, and all of them finite. Vectors may
     be a text, in base64. Raises InvalidAnswerError."""
-    parsed = _object(body)
+    parsed = read_document(body)
     _raise_on_error(parsed)
     name, field = NUMBERS[endpoint]
     items = parsed.get(name)
@@ -84,7 +84,7 @@ def _leaves(value: Any) -> Iterator[Any]:
 
 def read_transcription(body: str) -> Answer:
     """Noise may be transcribed to no text, so an empty one counts. Raises InvalidAnswerError."""
-    parsed = _object(body)
+    parsed = read_document(body)
     _raise_on_error(parsed)
     if not isinstance(parsed.get("text"), str):
         raise InvalidAnswerError(f"no text: {excerpt(body)}")
@@ -93,7 +93,7 @@ def read_transcription(body: str) -> Answer:
 
 def read_whole(body: str) -> Answer:
     """Read the body of a request without streaming. Raises InvalidAnswerError."""
-    parsed = _object(body)
+    parsed = read_document(body)
     _raise_on_error(parsed)
     choices = _choices(parsed, body)
     if not choices:
@@ -123,7 +123,7 @@ class StreamReader:
         if data == "[DONE]":
             self._done = True
             return
-        chunk = _object(data)
+        chunk = read_document(data)
         _raise_on_error(chunk)
         for choice in _choices(chunk, data):
             self._take(choice)
@@ -148,7 +148,8 @@ class StreamReader:
             self.tokens += 1
 
 
-def _object(text: str) -> Mapping[str, Any]:
+def read_document(text: str) -> Mapping[str, Any]:
+    """Raises InvalidAnswerError for anything but a JSON object."""
     try:
         parsed = json.loads(text)
     except json.JSONDecodeError as error:

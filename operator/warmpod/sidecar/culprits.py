@@ -2,8 +2,8 @@
 
 Such a feature is left out at the next boot: a user who sends it kills the engine with warmpod or
 without, but a warm-up that sends it at every boot would keep a pod out that serves all the rest.
-Only features that the engine might have refused count. An engine that dies of a plain request is
-left to the launcher, which gives up after a few boots."""
+Only features that the engine might have refused count, adapters, and the user's own prompts. An
+engine that dies of a plain request is left to the launcher, which gives up after a few boots."""
 
 from collections.abc import Iterator
 

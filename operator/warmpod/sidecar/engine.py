@@ -4,8 +4,8 @@ import asyncio
 import itertools
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
@@ -18,6 +18,7 @@ from warmpod.sidecar.answers import (
     StreamReader,
     excerpt,
     read_answer,
+    read_document,
     tokens_of,
 )
 from warmpod.sidecar.planning import Endpoint
@@ -52,14 +53,15 @@ LOOK_SECONDS = 5.0
 COUNTERS = {
     "generation_tokens": "vllm:generation_tokens_total",
     "prompt_tokens": "vllm:prompt_tokens_total",
-    "requests_running": "vllm:num_requests_running",
-    "requests_waiting": "vllm:num_requests_waiting",
     "prefix_cache_queries": "vllm:prefix_cache_queries_total",
     "prefix_cache_hits": "vllm:prefix_cache_hits_total",
 }
 
 # Of these, the ones that move while the engine works for anybody.
 PROGRESS = ("generation_tokens", "prompt_tokens")
+
+# The engine understood, and does not do that. Not: unauthorized, overloaded, broken.
+REFUSALS = (400, 404, 405, 415, 422, 501)
 
 REMEDIES = {
     401: "; give the key in spec.engine.env VLLM_API_KEY, so that the sidecar can read it too",
@@ -73,6 +75,11 @@ class EngineError(Exception):
         super().__init__(text)
         self.status = status
         self.body = body
+
+    @property
+    def refused(self) -> bool:
+        """Whether users get the same answer from the best of engines of this kind."""
+        return self.status in REFUSALS
 
 
 class EngineTimeoutError(EngineError):
@@ -182,11 +189,16 @@ class Engine:
         return any(known) if known else None
 
     async def _state(self, name: str) -> bool | None:
+        """None where there is no such page; one that fails says nothing about that."""
         status, body = await self._get(f"/{name}")
-        try:
-            return bool(json.loads(body)[name]) if status == 200 else None
-        except (ValueError, TypeError, KeyError):
+        if status == 404:
             return None
+        if status != 200:
+            raise _refusal(f"/{name}", status, body)
+        try:
+            return bool(json.loads(body)[name])
+        except (ValueError, TypeError, KeyError):
+            return None  # of another server than vLLM
 
     async def counters(self) -> Mapping[str, float]:
         """What the engine counts, by the names of COUNTERS, over all its labels; without what it
@@ -224,8 +236,22 @@ class Engine:
         timeout_seconds: float,
         on_token: Callable[[], None],
     ) -> Reply:
-        path = PATHS[endpoint]
         started = time.perf_counter()
+        async with self._post(endpoint, body, timeout_seconds) as answer:
+            if body.get("stream"):
+                return await _read_stream(answer, started, on_token)
+            read = read_answer(endpoint, await answer.text())
+        on_token()
+        total = time.perf_counter() - started
+        return Reply(total, total, read)
+
+    @asynccontextmanager
+    async def _post(
+        self, endpoint: Endpoint, body: Mapping[str, Any], timeout_seconds: float
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """An answer with status 200, to be read within the time. Raises EngineError for all else,
+        and for an InvalidAnswerError of its reader."""
+        path = PATHS[endpoint]
         try:
             async with (
                 asyncio.timeout(timeout_seconds),
@@ -237,18 +263,13 @@ class Engine:
             ):
                 if answer.status != 200:
                     raise _refusal(path, answer.status, await answer.text())
-                if body.get("stream"):
-                    return await _read_stream(answer, started, on_token)
-                read = read_answer(endpoint, await answer.text())
+                yield answer
         except TimeoutError as error:
             raise EngineTimeoutError(f"{path}: no answer in {timeout_seconds:.0f} s") from error
         except InvalidAnswerError as error:
             raise EngineError(f"{path}: 200, but {error}", 200) from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise EngineError(f"{path}: {error!r}") from error
-        on_token()
-        total = time.perf_counter() - started
-        return Reply(total, total, read)
 
     def _sent(self, endpoint: Endpoint, body: Mapping[str, Any]) -> dict[str, Any]:
         if endpoint == "transcription":
@@ -266,34 +287,10 @@ class Engine:
         """The whole answer of a request without streaming, unjudged. Raises EngineError."""
         with self._counted(True) as answered:
             started = time.perf_counter()
-            found = await self._ask(endpoint, body, timeout_seconds)
+            async with self._post(endpoint, body, timeout_seconds) as answer:
+                found = read_document(await answer.text())
             total = time.perf_counter() - started
             answered(Reply(total, total, tokens_of(found)))
-        return found
-
-    async def _ask(
-        self, endpoint: Endpoint, body: Mapping[str, Any], timeout_seconds: float
-    ) -> Mapping[str, Any]:
-        path = PATHS[endpoint]
-        try:
-            async with (
-                asyncio.timeout(timeout_seconds),
-                self._session.post(
-                    self._base_url + path,
-                    timeout=aiohttp.ClientTimeout(total=None),
-                    **self._sent(endpoint, body),
-                ) as answer,
-            ):
-                text = await answer.text()
-                if answer.status != 200:
-                    raise _refusal(path, answer.status, text)
-                found = json.loads(text)
-        except TimeoutError as error:
-            raise EngineTimeoutError(f"{path}: no answer in {timeout_seconds:.0f} s") from error
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise EngineError(f"{path}: {error!r}") from error
-        if not isinstance(found, dict):
-            raise EngineError(f"{path}: 200, but not a JSON object: {excerpt(text)}", 200)
         return found
 
     async def _get(self, path: str) -> tuple[int, str]:

@@ -52,16 +52,16 @@ class Exercise:
         if self.boot.reference:
             await self._ask_reference()
             return
-        resumed = earlier is not None and await self._resume(earlier)
-        if not resumed:
-            await self._warm_up.wait_for_http()
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._sleep.run())
-            if not resumed:
+            if earlier is None or not await self._resume(earlier):
+                await self._warm_up.wait_for_http()
                 await self._warm_up.run()
             await self._watch()
 
     async def _resume(self, earlier: WarmMemory) -> bool:
+        await self._sleep.look()
+        await self._sleep.awake()
         result = await Canary(self._engine, earlier.endpoint, earlier.model).check()
         if result.problem:
             log.warning(

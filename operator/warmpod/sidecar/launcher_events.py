@@ -29,7 +29,8 @@ def lifecycle_event(
             failure = lifecycle.Failure(event.fields["reason"], event.fields["line"])
             return lifecycle.FailureSeen(event.boot, failure)
         case "boot-ended":
-            return lifecycle.BootEnded(event.boot, _how_ended(event))
+            asked = event.fields.get("cause") == "warmup-failed"
+            return lifecycle.BootEnded(event.boot, _how_ended(event), asked)
         case "late-compile" | "cache-grew" | "compiler-started" | "compiler-ended":
             return lifecycle.Progressed(event.boot, now)
         case "gave-up":

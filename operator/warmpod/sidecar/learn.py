@@ -38,8 +38,8 @@ PROBE_ORDER: tuple[Endpoint, ...] = (
     "transcription",
 )
 
-# The engine understood, and does not do that. Not: unauthorized, overloaded, broken.
-REFUSALS = (400, 404, 405, 415, 422, 501)
+# Before a feature that the engine answers with 500 counts as broken rather than unlucky.
+TRIES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ async def _answer_length(probe: _Probe, served: Served) -> Served:
     try:
         await probe.ask(endpoint, body)
     except EngineError as error:
-        if error.status not in REFUSALS:
+        if not error.refused:
             raise
         note = f"answers are cut to one token: the engine refuses {ANSWER_TOKENS}: {error}"
         return replace(served, answer_tokens=1, notes=(*served.notes, note))
@@ -155,20 +155,33 @@ async def _features(
     notes: list[str] = []
     no_images = False
     for bucket in tried:
-        body, shows_image = waves_for(bucket)[-1][0], bucket.waves[-1][0].image is not None
+        shows_image = bucket.waves[-1][0].image is not None
         if shows_image and no_images:
             continue  # they come smallest first
         trying(bucket.name)
-        try:
-            await probe.ask(bucket.endpoint, body)
-        except EngineError as error:
-            if error.status not in REFUSALS:
-                raise
-            notes.append(f"{bucket.name} is left out: {error}")
-            no_images |= shows_image
-        else:
+        missing = await _missing(probe, bucket)
+        if missing is None:
             features.add(bucket.name)
+        else:
+            notes.append(f"{bucket.name} is left out: {missing}")
+            no_images |= shows_image
     return replace(served, features=frozenset(features), notes=(*served.notes, *notes))
+
+
+async def _missing(probe: _Probe, bucket: Bucket) -> EngineError | None:
+    """Why the engine does not have a feature: it refuses it, or always breaks on it, for users as
+    for us. Raises EngineError for what may be otherwise later."""
+    for attempt in range(1, TRIES + 1):
+        try:
+            await probe.ask(bucket.endpoint, waves_for(bucket)[-1][0])
+        except EngineError as error:
+            if error.refused or (error.status == 500 and attempt == TRIES):
+                return error
+            if error.status != 500:
+                raise
+        else:
+            return None
+    raise AssertionError("the last attempt decides")
 
 
 def _choose(models: list[Mapping[str, Any]], served_name: str, traits: EngineTraits) -> Served:

@@ -34,7 +34,7 @@ class News:
         known = self._record.plan
         if plan.names == known.names:
             return
-        fresh = plan.only_new(known)
+        fresh = plan.without(known.names)
         self._record.plan = plan
         if fresh.buckets:
             self._record.added = [bucket.name for bucket in fresh.buckets]
@@ -51,7 +51,9 @@ class News:
     async def _present_plan(self) -> Plan:
         served = await self._served()
         adapters = adapters_of(await self._engine.models(), served.model)
-        return present_plan(replace(served, adapters=adapters), self._config)
+        plan = present_plan(replace(served, adapters=adapters), self._config)
+        self._record.left_out &= plan.names  # an adapter that is gone may come again
+        return plan.without(self._record.left_out)
 
     async def _served(self) -> Served:
         if self._record.served is None:  # this sidecar took over a boot that was warm
@@ -68,10 +70,11 @@ class News:
         )
         judgement = None
         while settling.played < warmup.max_rounds:
+            buckets = settling.plan.buckets
             played, judgement = await settling.play()
             if judgement.settled:
                 return ""
-            if played.problems:
+            if played.problems and settling.plan.buckets == buckets:
                 self._record.note(f"after the gate opened: {played.problems[0].text}")
                 return played.problems[0].text
         return judgement.why if judgement else ""

@@ -4,8 +4,11 @@ from dataclasses import dataclass, field
 
 from warmpod.sidecar.comparison import Comparison
 from warmpod.sidecar.memory import WarmMemory
-from warmpod.sidecar.planning import Plan, Served
+from warmpod.sidecar.planning import ADAPTER, USER, Plan, Served
 from warmpod.sidecar.steady import Round
+
+# A boot may live for months, and words of the engine may differ each time.
+MOST_NOTES = 200
 
 
 @dataclass
@@ -25,6 +28,8 @@ class Record:
     playing: str = ""
     tried: set[str] = field(default_factory=set)
     succeeded: set[str] = field(default_factory=set)
+    # Buckets of the plan that are not played: the engine refuses them, or a round got too long.
+    left_out: set[str] = field(default_factory=set)
     memory: WarmMemory | None = None
     comparison: Comparison | None = None
     canary_failures: int = 0
@@ -41,8 +46,8 @@ class Record:
         self.tried.add(bucket)
 
     def may_be_refused(self, bucket: str) -> bool:
-        return bucket in self.tried
+        return bucket in self.tried or bucket.startswith((USER, ADAPTER))
 
     def note(self, text: str) -> None:
         if text not in self.notes:
-            self.notes.append(text)
+            self.notes = [*self.notes, text][-MOST_NOTES:]

@@ -21,6 +21,7 @@ class Problem:
     bucket: str
     text: str
     answered: bool  # the engine said no, rather than nothing
+    refused: bool = False  # and will say it to users, too
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,12 @@ class PlayedRound:
     round: Round
     problems: tuple[Problem, ...]
     seconds: Mapping[str, float]
+
+    @property
+    def refused(self) -> Mapping[str, str]:
+        """The buckets that the engine does not do, with its words."""
+        failed = {problem.bucket for problem in self.problems if not problem.refused}
+        return {each.bucket: each.text for each in self.problems if each.bucket not in failed}
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +125,8 @@ async def _play(
 
 
 def _problem(bucket: Bucket, error: EngineError) -> Problem:
-    return Problem(bucket.name, f"{bucket.name}: {error}", answered=error.status is not None)
+    answered = error.status is not None
+    return Problem(bucket.name, f"{bucket.name}: {error}", answered, error.refused)
 
 
 def _engine_error(error: BaseException) -> EngineError:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -29,7 +29,7 @@ WHOLE_ROUNDS = 2
 
 
 class Settling:
-    """`record` is read for what the engine compiled meanwhile."""
+    """`record` is read for what the engine compiled meanwhile, and told what is left out."""
 
     def __init__(
         self, plan: Plan, ask: Ask, record: Record, tolerance_percent: int, round_seconds: float
@@ -37,11 +37,11 @@ class Settling:
         self.plan = plan
         self.rounds: list[Round] = []
         self.played = 0
-        self.notes: tuple[str, ...] = ()
         self._ask = ask
         self._record = record
         self._tolerance_percent = tolerance_percent
         self._round_seconds = round_seconds
+        self._shortened = False
 
     async def play(self) -> tuple[PlayedRound, Judgement]:
         compiled, grown = self._record.late_compiles, self._record.cache_growth
@@ -55,7 +55,8 @@ class Settling:
         judgement = self._judge(finished)
         self.played += 1
         self.rounds = [*self.rounds, finished][-KEPT_ROUNDS:]
-        if self.played == WHOLE_ROUNDS and not played.problems:
+        self._leave_out(played.refused)
+        if self.played >= WHOLE_ROUNDS and not played.problems and not self._shortened:
             self._shorten(played)
         return played, judgement
 
@@ -70,6 +71,22 @@ class Settling:
         return steady.judge([*self.rounds, latest], self._tolerance_percent)
 
     def _shorten(self, played: PlayedRound) -> None:
-        self.plan, self.notes = within(self.plan, played.seconds, self._round_seconds)
-        for note in self.notes:
+        whole = self.plan.names
+        self.plan, notes = within(self.plan, played.seconds, self._round_seconds)
+        self._record.left_out |= whole - self.plan.names
+        self._shortened = True
+        self._note(notes)
+
+    def _leave_out(self, refused: Mapping[str, str]) -> None:
+        """What the engine refuses to us it refuses to users, so there is nothing to warm: a prompt
+        that is too long after all, an adapter that was unloaded meanwhile. The first bucket stays,
+        because without any there is no evidence."""
+        names = refused.keys() - {self.plan.buckets[0].name}
+        self.plan = self.plan.without(names)
+        self._record.left_out |= names
+        self._note(f"{refused[name]}; it is left out" for name in sorted(names))
+
+    def _note(self, notes: Iterable[str]) -> None:
+        for note in notes:
             log.info("plan: %s", note)
+            self._record.note(note)

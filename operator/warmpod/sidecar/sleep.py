@@ -21,29 +21,39 @@ class SleepWatch:
         self._boot_id = boot_id
         self._engine = engine
         self._tell = tell
-        self._changed = asyncio.Event()
+        self._changed = asyncio.Condition()
         self.asleep = False
+        # How often it has woken up. A count, because nobody may be waiting when it does.
+        self.wakes = 0
 
     async def run(self) -> None:
         """Return when the engine cannot sleep: without its development mode it has no such
         endpoints."""
-        while True:
-            try:
-                asleep = await self._engine.is_sleeping()
-            except EngineError as error:
-                log.debug("boot %s: %s", self._boot_id, error)
-            else:
-                if asleep is None:
-                    return
-                self._note(asleep)
+        while await self.look():  # noqa: ASYNC110  another process' state
             await asyncio.sleep(POLL_SECONDS)
 
-    async def woken(self) -> None:
-        """Return when the engine has woken up."""
-        self._changed.clear()
-        await self._changed.wait()
+    async def look(self) -> bool:
+        """Look once; False when the engine cannot sleep."""
+        try:
+            asleep = await self._engine.is_sleeping()
+        except EngineError as error:
+            log.debug("boot %s: %s", self._boot_id, error)
+            return True
+        await self._note(bool(asleep))
+        return asleep is not None
 
-    def _note(self, asleep: bool) -> None:
+    async def awake(self) -> None:
+        """Return when the engine is awake."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: not self.asleep)
+
+    async def woken(self, seen: int) -> int:
+        """Return when the engine has woken up more than `seen` times, and how often it has."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: self.wakes > seen)
+            return self.wakes
+
+    async def _note(self, asleep: bool) -> None:
         if asleep == self.asleep:
             return
         self.asleep = asleep
@@ -51,5 +61,7 @@ class SleepWatch:
         if asleep:
             self._tell(lifecycle.Slept(self._boot_id))
         else:
+            self.wakes += 1
             self._tell(lifecycle.Woke(self._boot_id, time.monotonic()))
-            self._changed.set()
+        async with self._changed:
+            self._changed.notify_all()

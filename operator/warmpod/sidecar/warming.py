@@ -108,11 +108,10 @@ class WarmUp:
         record = self._record
         record.rounds, record.played = settling.rounds, settling.played
         record.plan, record.judgement = settling.plan, judgement.why
-        for note in settling.notes:
-            record.note(note)
         log.info("boot %s: round %d: %s", self._boot_id, settling.played, judgement.why)
         if not played.problems:
-            self._tell(lifecycle.RoundPlayed(self._boot_id, judgement.why))
+            unsettled = "" if judgement.settled else judgement.why
+            self._tell(lifecycle.RoundPlayed(self._boot_id, unsettled))
             return
         answered = any(problem.answered for problem in played.problems)
         self._tell(lifecycle.RequestsFailed(self._boot_id, played.problems[0].text, answered))

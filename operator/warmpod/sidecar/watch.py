@@ -52,6 +52,7 @@ class Watch:
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._watch_answers())
+            tasks.create_task(self._watch_evidence())
             tasks.create_task(self._watch_wakes())
             tasks.create_task(self._watch_news())
 
@@ -65,8 +66,6 @@ class Watch:
             result = await self._canary.check()
             if not self._sleep.asleep:  # else it is why there was no answer
                 await self._note_canary(result)
-            if self._evidence_is_old() and self._canary.idle and not result.problem:
-                await self._renew_evidence()
 
     async def _note_canary(self, result: canary.Result) -> None:
         if not result.problem:
@@ -83,6 +82,14 @@ class Watch:
         else:
             self._tell(lifecycle.CanaryDied(self._boot_id, result.problem, time.monotonic()))
 
+    async def _watch_evidence(self) -> None:
+        """Beside the canary, which finds an engine that hangs of it."""
+        while True:
+            await asyncio.sleep(self._config.warmup.canary_period_seconds)
+            answers = not self._sleep.asleep and not self._record.canary_failures
+            if answers and self._canary.idle and self._evidence_is_old():
+                await self._renew_evidence()
+
     def _evidence_is_old(self) -> bool:
         return time.monotonic() - self._proven_at >= self._config.warmup.evidence_seconds
 
@@ -96,14 +103,17 @@ class Watch:
             self._proven_at = time.monotonic()
 
     async def _watch_wakes(self) -> None:
+        """Also a wake-up from before the boot was proven warm."""
+        seen = 0
         while True:
-            await self._sleep.woken()
+            seen = await self._sleep.woken(seen)
             while problem := await self._changed_answer():
                 log.warning("boot %s: %s", self._boot_id, problem)
                 self._tell(lifecycle.AnswersChecked(self._boot_id, problem))
                 await asyncio.sleep(CHANGED_ANSWER_SECONDS)
             await self._news.prime_prefixes()  # a sleep drops the prefix cache
-            self._tell(lifecycle.AnswersChecked(self._boot_id, ""))
+            if self._sleep.wakes == seen:  # else what was checked is no longer there
+                self._tell(lifecycle.AnswersChecked(self._boot_id, ""))
 
     async def _changed_answer(self) -> str:
         model = self._memory.model

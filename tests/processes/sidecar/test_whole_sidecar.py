@@ -411,3 +411,22 @@ async def test_old_evidence_of_an_idle_engine_is_renewed(stage: Stage) -> None:
     await stage.until_status(lambda status: status["renewed"] > 0)
     assert await stage.requests() > before + 3
     assert stage.warm_reasons()[-1] == "Warm"
+
+
+@pytest.mark.parametrize("warm_before", [False, True], ids=["never-warm", "sidecar-restarted"])
+async def test_engine_that_sleeps_before_it_is_proven_warm_gets_warm_when_it_wakes(
+    stage: Stage, warm_before: bool
+) -> None:
+    await stage.start_engine("--enable-sleep-mode", env={"VLLM_SERVER_DEV_MODE": "1"})
+    await stage.until_engine_runs(0)
+    stage.launcher.start_boot("b1")
+    if warm_before:
+        stage.start_sidecar()
+        await stage.reason("Warm")
+        await stage.kill_sidecar()
+    assert await stage.post("/sleep?level=1") == 200
+    stage.start_sidecar()
+    await stage.reason("Asleep")
+    assert await stage.post("/wake_up") == 200
+    await stage.reason("Warm")
+    assert await stage.readyz() == 200

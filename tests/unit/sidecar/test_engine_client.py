@@ -19,6 +19,7 @@ class Server:
 
     answers: dict[str, str] = field(default_factory=dict)
     requests: list[tuple[str, dict[str, str], bytes]] = field(default_factory=list)
+    broken: set[str] = field(default_factory=set)
     url: str = ""
     ports: set[int] = field(default_factory=set)
 
@@ -26,6 +27,8 @@ class Server:
         self.ports.add(_port(request))
         self.requests.append((request.path, dict(request.headers), await request.read()))
         text = self.answers.get(request.path)
+        if request.path in self.broken:
+            return web.Response(status=500)
         return web.Response(status=404) if text is None else web.Response(text=text)
 
 
@@ -149,6 +152,14 @@ async def test_whether_it_sleeps(
     assert await engine.is_sleeping() is expected
 
 
+async def test_a_page_that_fails_does_not_say_that_the_engine_cannot_sleep(
+    server: Server, engine: Engine
+) -> None:
+    server.broken.add("/is_sleeping")
+    with pytest.raises(EngineError, match="/is_sleeping: 500"):
+        await engine.is_sleeping()
+
+
 @pytest.mark.parametrize("page", [None, "?", "[]", '{"paths": null}'])
 async def test_routes_that_are_not_told(page: str | None, server: Server, engine: Engine) -> None:
     if page is not None:
@@ -189,8 +200,6 @@ def test_counters_are_added_up_over_labels() -> None:
     assert read_counters(PAGE) == {
         "generation_tokens": 12.0,
         "prompt_tokens": 100.0,
-        "requests_running": 2.0,
-        "requests_waiting": 1.0,
         "prefix_cache_queries": 64.0,
         "prefix_cache_hits": 32.0,
     }

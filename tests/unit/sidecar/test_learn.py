@@ -175,7 +175,14 @@ async def test_a_refused_feature_is_left_out_with_the_reason(field: str, feature
     assert found.notes[0] in plan.notes
 
 
-@pytest.mark.parametrize("status", [401, 429, 500, 503, None])
+async def test_a_feature_on_which_the_engine_always_breaks_is_left_out() -> None:
+    engine = ScriptedEngine(GENERATING, refuses={"logit_bias": BROKEN})
+    found = (await learned(engine)).served
+    assert found.notes == ("sampler/logit-bias is left out: 500 oops",)
+    assert sum("logit_bias" in body for _, body in engine.asked) == 3
+
+
+@pytest.mark.parametrize("status", [401, 429, 503, None])
 async def test_a_feature_that_fails_is_a_failure(status: int | None) -> None:
     error = EngineError("bad", status, "bad")
     with pytest.raises(EngineError, match="bad"):

@@ -83,6 +83,7 @@ def after(events: list[Event]) -> Situation:
         ([*UP, RequestsFailed("a", "500 oops", True)], 102, "WarmupFailed", "500 oops"),
         ([*UP, RequestsFailed("a", "500", True), Learned("a")], 102, "WarmingUp", ""),
         ([*TALKING, *[RoundPlayed("a", "x")] * 3], 102, "WarmupFailed", "maxRounds"),
+        ([*TALKING, *[RoundPlayed("a", "x")] * 2, RoundPlayed("a", "")], 102, "WarmingUp", ""),
         (WARM, 9999, "Warm", "4 rounds, first token 84 ms, steady 22 ms"),
         ([*WARM, CanaryDied("a", "time-out", 102)], 102, "CanaryFailed", "time-out"),
         ([*WARM, CanaryDied("a", "x", 102), CanaryLives("a")], 102, "Warm", ""),
@@ -206,6 +207,12 @@ def test_wrong_answers_are_never_let_in_and_slow_ones_may_be() -> None:
     assert not may_open_unproven(after([*SLEPT, AnswersChecked("a", "differs")]))
 
 
+def test_a_boot_that_settles_in_the_last_round_has_not_failed() -> None:
+    rounds = [RoundPlayed("a", "x"), RoundPlayed("a", "x"), RoundPlayed("a", "")]
+    assert not failed(after([*TALKING, *rounds]), 102, POLICY)
+    assert failed(after([*TALKING, *rounds[:2], RoundPlayed("a", "x")]), 102, POLICY)
+
+
 def test_restarts_are_bounded_and_a_warm_boot_starts_the_count_anew() -> None:
     events: list[Event] = []
     for name in ("a", "b"):
@@ -214,6 +221,16 @@ def test_restarts_are_bounded_and_a_warm_boot_starts_the_count_anew() -> None:
     assert not may_restart(after(events), POLICY)
     events += [BootStarted(boot("c")), Settled("c", EVIDENCE)]
     assert may_restart(after(events), POLICY)
+
+
+def test_restarts_that_a_sidecar_before_this_one_asked_for_count() -> None:
+    events: list[Event] = []
+    for name in ("a", "b"):
+        assert may_restart(after(events), POLICY)
+        events += [BootStarted(boot(name)), BootEnded(name, "signal 15", asked=True)]
+    assert not may_restart(after(events), POLICY)
+    one = [BootStarted(A), RestartAsked("a", "x"), BootEnded("a", "signal 15", asked=True)]
+    assert after(one).restarts == 1
 
 
 BOOTS = {name: boot(name, number) for number, name in enumerate("abc", 1)}

@@ -157,15 +157,15 @@ def test_how_a_boot_ended(fields: dict[str, Any], how: str) -> None:
     assert told == BootEnded("a", how)
 
 
-def test_feature_that_killed_the_engine_when_first_played_is_a_culprit() -> None:
+@pytest.mark.parametrize("tried", ["sampler/logprobs", "user/ours#1a2b3c", "adapter/sql/chat"])
+def test_feature_that_killed_the_engine_when_first_played_is_a_culprit(tried: str) -> None:
     culprits = Culprits()
-    record = Record()
-    record.now_trying("sampler/logprobs")
+    record = Record(playing=tried)
+    if tried.startswith("sampler/"):
+        record.now_trying(tried)
     culprits.boot_died("a", record)
-    assert culprits.buckets == ("sampler/logprobs",)
-    assert list(culprits.notes()) == [
-        "sampler/logprobs is left out: boot a died when it was first played"
-    ]
+    assert culprits.buckets == (tried,)
+    assert list(culprits.notes()) == [f"{tried} is left out: boot a died when it was first played"]
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,10 @@ class LockReleased(BootEvent):
 
 @dataclass(frozen=True, slots=True)
 class BootEnded(BootEvent):
+    """`asked`: by a sidecar, because warm-up had failed."""
+
     how: str
+    asked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +113,8 @@ class RequestsFailed(BootEvent):
 
 @dataclass(frozen=True, slots=True)
 class RoundPlayed(BootEvent):
-    """Every request of a round succeeded."""
+    """Every request of a round succeeded. `unsettled`: what keeps latency from having settled;
+    empty when it has."""
 
     unsettled: str
 

@@ -152,7 +152,8 @@ def _stalled(state: BootState, now: float, policy: Policy) -> bool:
 
 
 def _rounds_spent(state: BootState, policy: Policy) -> bool:
-    return state.rounds >= policy.max_rounds
+    """Not with a last round that settled: answers are checked before the boot counts as warm."""
+    return state.rounds >= policy.max_rounds and bool(state.unsettled or state.problem)
 
 
 def _wrong(state: BootState) -> bool:

@@ -117,7 +117,8 @@ def _next_boot(situation: Situation, event: BootStarted) -> Situation:
 
 def _restarts(so_far: int, current: BootState, event: OfBoot) -> int:
     match event:
-        case RestartAsked() if not current.restart_because:
+        # By this sidecar, or by one before it, of which only the launcher tells.
+        case RestartAsked() | BootEnded(asked=True) if not current.restart_because:
             return so_far + 1
         case Settled():
             return 0

@@ -4,11 +4,22 @@
 from warmpod.sidecar.planning.bodies import plain_body, waves_for
 from warmpod.sidecar.planning.document import plan_document
 from warmpod.sidecar.planning.make import candidates, make_plan
-from warmpod.sidecar.planning.model import PREFIX, Bucket, Endpoint, Plan, Served, TokenCost
+from warmpod.sidecar.planning.model import (
+    ADAPTER,
+    PREFIX,
+    USER,
+    Bucket,
+    Endpoint,
+    Plan,
+    Served,
+    TokenCost,
+)
 from warmpod.sidecar.planning.user import UserPrompt, inline_prompts, read_prompts
 
 __all__ = [
+    "ADAPTER",
     "PREFIX",
+    "USER",
     "Bucket",
     "Endpoint",
     "Plan",

@@ -9,6 +9,7 @@ from warmpod.api.v1alpha1 import Warmup
 from warmpod.sidecar.planning import steps
 from warmpod.sidecar.planning.bodies import fixed_fields
 from warmpod.sidecar.planning.model import (
+    ADAPTER,
     GENERATING,
     Ask,
     Bucket,
@@ -94,7 +95,7 @@ class Generation:
             body = {**base.waves[0][0].body, "model": adapter}
             ask = replace(base.waves[0][0], body=body)
             yield bucket_of(
-                f"adapter/{adapter}/{self.main}", self.main, [[ask]], "the adapter's own kernels"
+                f"{ADAPTER}{adapter}/{self.main}", self.main, [[ask]], "the adapter's own kernels"
             )
 
     def concurrent(self) -> Iterator[Bucket]:

@@ -1,7 +1,7 @@
 """The data of a plan."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
@@ -25,8 +25,11 @@ GENERATING: tuple[Endpoint, ...] = ("chat", "completion")
 # Prefill, and a few decode steps.
 ANSWER_TOKENS = 4
 
-# Of the names of buckets that prime the prefix cache.
+# How the names of buckets begin that prime the prefix cache, that are the user's own, and that ask
+# an adapter.
 PREFIX = "prefix/"
+USER = "user/"
+ADAPTER = "adapter/"
 
 # vLLM's defaults (engine/arg_utils.py, 0.26 to 0.33) depend on the GPU: 2048, 8192 or 16384 tokens
 # a step and 256 or 1024 requests. With 8192 a smaller budget is exercised, too.
@@ -165,10 +168,8 @@ class Plan:
         primed = (bucket for bucket in self.buckets if bucket.name.startswith(PREFIX))
         return replace(self, buckets=tuple(primed))
 
-    def only_new(self, since: "Plan") -> "Plan":
-        """The buckets that the earlier plan does not have: what is left to exercise."""
-        known = since.names
-        return replace(self, buckets=tuple(b for b in self.buckets if b.name not in known))
+    def without(self, names: Container[str]) -> "Plan":
+        return replace(self, buckets=tuple(b for b in self.buckets if b.name not in names))
 
 
 def bucket_of(

@@ -6,6 +6,7 @@ from warmpod.api.v1alpha1 import Warmup
 from warmpod.sidecar.planning import steps
 from warmpod.sidecar.planning.bodies import fixed_fields
 from warmpod.sidecar.planning.model import (
+    ADAPTER,
     GENERATING,
     Ask,
     Bucket,
@@ -76,7 +77,7 @@ def _one(
     ask = Ask(body, prompt.text, count, prompt.tokens, 0)
     shown = sizes.cut(tokens, 0)
     batch = f"/b{items}" if items else ""
-    name = f"adapter/{adapter}/{endpoint}" if adapter else f"{endpoint}/p{shown}{batch}/c{count}"
+    name = f"{ADAPTER}{adapter}/{endpoint}" if adapter else f"{endpoint}/p{shown}{batch}/c{count}"
     texts = f"{items} texts" if items else "1 text"
     requests = "1 request" if count == 1 else f"{count} requests at once"
     return bucket_of(name, endpoint, [[ask]], f"{requests} of {texts}, about {shown} tokens each")

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from warmpod.api.v1alpha1 import Prefix
 from warmpod.sidecar.planning.bodies import fixed_fields
-from warmpod.sidecar.planning.model import Ask, Bucket, Endpoint, Served, Text, bucket_of
+from warmpod.sidecar.planning.model import PREFIX, Ask, Bucket, Endpoint, Served, Text, bucket_of
 from warmpod.sidecar.planning.sizes import Sizes
 
 # Not the name of a bucket: whether the chat template takes a system prompt.
@@ -23,13 +23,13 @@ def prefix_buckets(
     for prefix in prefixes:
         if not sizes.holds(WORDS + len(prefix.text.split()), sizes.answer()):
             notes.append(
-                f"prefix/{prefix.name} is left out: it does not fit into the engine's context "
+                f"{PREFIX}{prefix.name} is left out: it does not fit into the engine's context "
                 f"length, {served.max_model_len}"
             )
             continue
         ask = _ask(served, main, prefix.text, as_system=SYSTEM_PROMPT in served.features)
         what = "a system prompt, put into the prefix cache and found there"
-        buckets.append(bucket_of(f"prefix/{prefix.name}", main, [[ask], [ask]], what))
+        buckets.append(bucket_of(f"{PREFIX}{prefix.name}", main, [[ask], [ask]], what))
     return buckets, tuple(notes)
 
 

@@ -81,12 +81,10 @@ class Sizes:
         *,
         items: int = 0,
         same: bool = False,
-        words: bool = False,
     ) -> Prompt:
-        """Of about `tokens`, exactly where the endpoint takes token ids; never too long. `words`:
-        as text, whatever the endpoint takes."""
+        """Of about `tokens`, exactly where the endpoint takes token ids; never too long."""
         length = self.cut(tokens, answer)
-        if self.exact and not words:
+        if self.exact:
             size, ids = length, self.served.token_ids
         else:
             size, ids = self._words_for(length), ()

@@ -11,6 +11,7 @@ from warmpod.api.v1alpha1 import ConfigMapSource, WarmupPrompt
 from warmpod.sidecar.planning.bodies import fixed_fields
 from warmpod.sidecar.planning.model import (
     GENERATING,
+    USER,
     Ask,
     Bucket,
     Endpoint,
@@ -53,7 +54,7 @@ class UserPrompt:
     def bucket_name(self) -> str:
         """Changes with the content, so that a changed prompt is a new bucket."""
         content = json.dumps([self.endpoint, self.text, self.body], sort_keys=True)
-        return f"user/{self.name}#{hashlib.sha256(content.encode()).hexdigest()[:6]}"
+        return f"{USER}{self.name}#{hashlib.sha256(content.encode()).hexdigest()[:6]}"
 
 
 def inline_prompts(prompts: Iterable[WarmupPrompt]) -> list[UserPrompt]:
@@ -123,11 +124,11 @@ def user_buckets(
     for prompt in prompts:
         endpoint, wrong = _endpoint_of(served, prompt)
         if endpoint is None:
-            notes.append(f"user/{prompt.name} is left out: {wrong}")
+            notes.append(f"{USER}{prompt.name} is left out: {wrong}")
             continue
         if prompt.text is not None and not _holds(served, endpoint, prompt.text):
             notes.append(
-                f"user/{prompt.name} is left out: it does not fit into the engine's context "
+                f"{USER}{prompt.name} is left out: it does not fit into the engine's context "
                 f"length, {served.max_model_len}"
             )
             continue

@@ -268,8 +268,8 @@ def test_skipping_everything_leaves_one_with_a_note() -> None:
 def test_only_what_is_new_is_left_after_a_plan() -> None:
     before = plan(served())
     after = plan(served(adapters=("sql",)))
-    assert names(after.only_new(before)) == ["adapter/sql/chat"]
-    assert names(after.only_new(after)) == []
+    assert names(after.without(before.names)) == ["adapter/sql/chat"]
+    assert names(after.without(after.names)) == []
 
 
 # --- short contexts -----------------------------------------------------------------------------

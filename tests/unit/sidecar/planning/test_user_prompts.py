@@ -94,7 +94,7 @@ def test_a_changed_prompt_is_a_new_bucket() -> None:
     assert before == same != after
     first = make_plan(served(), WARMUP, [UserPrompt("a", text="x"), UserPrompt("b", text="x")])
     second = make_plan(served(), WARMUP, [UserPrompt("a", text="y"), UserPrompt("b", text="x")])
-    assert [bucket.name for bucket in second.only_new(first).buckets] == [after]
+    assert [bucket.name for bucket in second.without(first.names).buckets] == [after]
 
 
 def test_a_prompt_is_skipped_by_its_name_without_its_content() -> None:
