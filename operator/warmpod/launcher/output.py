@@ -26,6 +26,10 @@ MAX_LINE_BYTES = 65536
 LAST_LINES = 10
 # A boot writes a few dozen events; an engine that repeats a line for ever must not fill the disk.
 MAX_FINDINGS = 1000
+# A round of the warm-up is judged by whether it compiled. So after MAX_FINDINGS kernels one is told
+# now and then, in seconds: an engine that went silent would look as if it had settled.
+LATE_COMPILE_SECONDS = 0.5
+MAX_LATE_COMPILES = 10_000
 
 
 class LineSplitter:
@@ -71,6 +75,9 @@ class Listener:
         self._last: deque[str] = deque(maxlen=LAST_LINES)
         self._depths: dict[str, int] = {}  # of the reasons that were told
         self._left = MAX_FINDINGS
+        self._late_compiles = 0
+        self._late_told_at = 0.0
+        self._over = False
         self._phase = ""
         self.ready = threading.Event()
 
@@ -89,13 +96,13 @@ class Listener:
     def silence(self) -> None:
         """Write no more events: the boot is over, whatever its leftovers print."""
         with self._lock:
-            self._left = 0
+            self._over = True
 
     def _tell(self, finding: Finding) -> None:
         if isinstance(finding, Stage):
             self._tell_stage(finding)
         elif isinstance(finding, LateCompile):
-            self._write("late-compile", kernel=finding.kernel)
+            self._tell_late_compile(finding)
         else:
             self._tell_failure(finding)
 
@@ -109,7 +116,20 @@ class Listener:
             self.ready.set()
         facts = {"seconds": stage.seconds, "detail": stage.detail}
         known = {name: value for name, value in facts.items() if value is not None}
-        self._write("stage", stage=stage.name, **known)
+        if self._left > 0:
+            self._left -= 1
+            self._write("stage", stage=stage.name, **known)
+
+    def _tell_late_compile(self, late: LateCompile) -> None:
+        now = time.monotonic()
+        rare = self._late_compiles >= MAX_FINDINGS
+        if self._late_compiles >= MAX_LATE_COMPILES:
+            return
+        if rare and now - self._late_told_at < LATE_COMPILE_SECONDS:
+            return
+        self._late_compiles += 1
+        self._late_told_at = now
+        self._write("late-compile", kernel=late.kernel)
 
     def _tell_failure(self, failure: Failure) -> None:
         """Tell each reason once, and nothing that only follows from one that was told."""
@@ -121,8 +141,7 @@ class Listener:
         self._write("failure", reason=reason, line=failure.line)
 
     def _write(self, event: str, **fields: Any) -> None:
-        if self._left > 0:
-            self._left -= 1
+        if not self._over:
             self._events.write(event, self._boot, **fields)
 
 

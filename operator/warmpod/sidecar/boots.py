@@ -57,7 +57,7 @@ class EventFollower:
         self._path = path
         self._inode = 0
         self._offset = 0
-        self._seen_until = 0.0
+        self._last = b""
 
     def read_new(self) -> list[LauncherEvent]:
         try:
@@ -66,26 +66,28 @@ class EventFollower:
             return []
         if state.st_ino != self._inode or state.st_size < self._offset:
             self._inode, self._offset = state.st_ino, 0
-            replayed_until = self._seen_until
+            repeated = self._last
         else:
-            replayed_until = 0.0
+            repeated = b""
         if state.st_size == self._offset:
             return []
-        # A replaced file repeats events that were already handled.
-        fresh = [event for event in self._parse() if event.ts > replayed_until]
-        self._seen_until = max([self._seen_until, *(event.ts for event in fresh)])
-        return fresh
+        return list(self._parse(repeated))
 
-    def _parse(self) -> Iterator[LauncherEvent]:
+    def _parse(self, repeated: bytes) -> Iterator[LauncherEvent]:
+        """A replaced file repeats events up to that line; the clock may have been set meanwhile."""
         with self._path.open("rb") as file:
             file.seek(self._offset)
             added = file.read()
         whole = added[: added.rfind(b"\n") + 1]  # the last line may be half written
         self._offset += len(whole)
-        for line in whole.decode(errors="replace").splitlines():
+        lines = whole.splitlines()
+        if repeated and repeated in lines:
+            del lines[: lines.index(repeated) + 1]
+        self._last = lines[-1] if lines else self._last
+        for line in lines:
             try:
-                yield LauncherEvent.parse(line)
-            except ValueError as error:
+                yield LauncherEvent.parse(line.decode(errors="replace"))
+            except (ValueError, RecursionError) as error:
                 log.warning("%s: %s", self._path, error)
 
 

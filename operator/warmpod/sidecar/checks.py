@@ -8,6 +8,7 @@ from warmpod.sidecar import fingerprint, golden
 from warmpod.sidecar.asking import Asker
 from warmpod.sidecar.engine import EngineError
 from warmpod.sidecar.fingerprint import Fingerprint
+from warmpod.sidecar.memory import WarmMemory
 from warmpod.sidecar.planning import Endpoint
 
 log = logging.getLogger(__name__)
@@ -28,6 +29,13 @@ async def golden_problem(asker: Asker, goldens: Sequence[Golden], model: str) ->
         if problem:
             return problem
     return ""
+
+
+async def changed_answer(asker: Asker, goldens: Sequence[Golden], memory: WarmMemory) -> str:
+    """How a boot that was proven warm answers otherwise than then; empty if it does not."""
+    if goldens:
+        return await golden_problem(asker, goldens, memory.model)
+    return await fingerprint_problem(asker, memory.endpoint, memory.model, memory.fingerprint)
 
 
 async def take_fingerprint(asker: Asker, endpoint: Endpoint, model: str) -> Fingerprint:

@@ -67,6 +67,9 @@ REMEDIES = {
     401: "; give the key in spec.engine.env VLLM_API_KEY, so that the sidecar can read it too",
 }
 
+# Bytes. The longest that counts is a batch of embeddings; the container has 128 MiB for all.
+LONGEST_ANSWER = 8 * 1024 * 1024
+
 
 class EngineError(Exception):
     """A request without a valid answer. `status` is None when there was no HTTP answer at all."""
@@ -80,6 +83,14 @@ class EngineError(Exception):
     def refused(self) -> bool:
         """Whether users get the same answer from the best of engines of this kind."""
         return self.status in REFUSALS
+
+
+class AnswerTooLongError(EngineError):
+    """More than fits into the sidecar's memory."""
+
+    @property
+    def refused(self) -> bool:
+        return True
 
 
 class EngineTimeoutError(EngineError):
@@ -176,9 +187,9 @@ class Engine:
                 asyncio.timeout(LOOK_SECONDS),
                 self._session.post(self._base_url + "/tokenize", json=body) as answer,
             ):
-                found = json.loads(await answer.text())["tokens"] if answer.status == 200 else []
+                found = json.loads(await _text(answer))["tokens"] if answer.status == 200 else []
                 return tuple(dict.fromkeys(token for token in found if type(token) is int))
-        except (aiohttp.ClientError, OSError, ValueError, TypeError, KeyError):
+        except (EngineError, aiohttp.ClientError, OSError, ValueError, TypeError, KeyError):
             return ()
 
     async def is_sleeping(self) -> bool | None:
@@ -240,7 +251,7 @@ class Engine:
         async with self._post(endpoint, body, timeout_seconds) as answer:
             if body.get("stream"):
                 return await _read_stream(answer, started, on_token)
-            read = read_answer(endpoint, await answer.text())
+            read = read_answer(endpoint, await _text(answer))
         on_token()
         total = time.perf_counter() - started
         return Reply(total, total, read)
@@ -262,7 +273,7 @@ class Engine:
                 ) as answer,
             ):
                 if answer.status != 200:
-                    raise _refusal(path, answer.status, await answer.text())
+                    raise _refusal(path, answer.status, await _text(answer))
                 yield answer
         except TimeoutError as error:
             raise EngineTimeoutError(f"{path}: no answer in {timeout_seconds:.0f} s") from error
@@ -288,7 +299,7 @@ class Engine:
         with self._counted(True) as answered:
             started = time.perf_counter()
             async with self._post(endpoint, body, timeout_seconds) as answer:
-                found = read_document(await answer.text())
+                found = read_document(await _text(answer))
             total = time.perf_counter() - started
             answered(Reply(total, total, tokens_of(found)))
         return found
@@ -299,9 +310,21 @@ class Engine:
                 asyncio.timeout(LOOK_SECONDS),
                 self._session.get(self._base_url + path) as answer,
             ):
-                return answer.status, await answer.text()
+                return answer.status, await _text(answer)
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise EngineError(f"{path}: {error!r}") from error
+
+
+async def _text(answer: aiohttp.ClientResponse) -> str:
+    """Raises AnswerTooLongError."""
+    body = bytearray()
+    async for chunk in answer.content.iter_any():
+        body += chunk
+        if len(body) > LONGEST_ANSWER:
+            raise AnswerTooLongError(
+                f"{answer.url.path}: the answer has more than {LONGEST_ANSWER} bytes", answer.status
+            )
+    return body.decode(errors="replace")
 
 
 async def _read_stream(

@@ -11,6 +11,7 @@ from warmpod.sidecar import lifecycle, reference
 from warmpod.sidecar.asking import Asker
 from warmpod.sidecar.boots import Boot
 from warmpod.sidecar.canary import Canary
+from warmpod.sidecar.checks import changed_answer
 from warmpod.sidecar.config import SidecarConfig
 from warmpod.sidecar.culprits import Culprits
 from warmpod.sidecar.engine import Engine, EngineError
@@ -22,6 +23,9 @@ from warmpod.sidecar.warming import WarmUp
 from warmpod.sidecar.watch import Watch
 
 log = logging.getLogger(__name__)
+
+# Large models take half of it. A reference that never starts must not keep the pod out.
+REFERENCE_START_SECONDS = 3600.0
 
 
 class Exercise:
@@ -56,7 +60,7 @@ class Exercise:
             tasks.create_task(self._sleep.run())
             if earlier is None or not await self._resume(earlier):
                 await self._warm_up.wait_for_http()
-                await self._warm_up.run()
+                await self._warm_up.run(earlier)
             await self._watch()
 
     async def _resume(self, earlier: WarmMemory) -> bool:
@@ -68,8 +72,14 @@ class Exercise:
                 "boot %s was warm, but is warmed up again: %s", self.boot.id, result.problem
             )
             self._tell(lifecycle.NotResumed(self.boot.id))
+            self._sleep.suppose_woken()
             return False
-        self.record.memory = earlier
+        changed = await changed_answer(self._asker, self._config.warmup.golden, earlier)
+        if changed:
+            log.warning("boot %s: %s", self.boot.id, changed)
+            self._sleep.suppose_woken()
+            self._tell(lifecycle.AnswersChecked(self.boot.id, changed))
+        self.record.memory, self.record.proven = earlier, frozenset(earlier.buckets)
         self._tell(lifecycle.Settled(self.boot.id, earlier.evidence))
         return True
 
@@ -92,13 +102,16 @@ class Exercise:
 
     async def _ask_reference(self) -> None:
         """Whatever comes of it, the engine's own settings have their turn next."""
-        await self._warm_up.wait_for_http()
+        why = "its answers were recorded"
         try:
+            async with asyncio.timeout(REFERENCE_START_SECONDS):
+                await self._warm_up.wait_for_http()
             async with asyncio.timeout(self._asker.timeout_seconds):
                 await self._record_answers()
         except (TimeoutError, EngineError, ValueError, OSError) as error:
             log.error("spec.warmup.compare: no reference answers: %r", error)
-        ask_to_end(self._config, self.boot.id, "its answers were recorded")
+            why = "it gave no answers to compare with"
+        ask_to_end(self._config, self.boot.id, why)
 
     async def _record_answers(self) -> None:
         compare = self._config.warmup.compare

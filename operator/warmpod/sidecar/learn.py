@@ -97,9 +97,7 @@ async def _endpoints(probe: _Probe, served: Served, skip: Iterable[str]) -> Serv
         words = max(1, min(PROBE_WORDS, served.max_model_len // TOKENS_A_WORD))
     replies: dict[Endpoint, Reply] = {}
     notes = _missing_routes(routes)
-    for endpoint in PROBE_ORDER:
-        if is_skipped(f"{endpoint}/", skip) or not _has(routes, endpoint):
-            continue
+    for endpoint in _asked(routes, skip):
         body = plain_body(endpoint, served.model, words, answer_tokens=1, stream=True)
         try:
             replies[endpoint] = await probe.ask(endpoint, body)
@@ -111,6 +109,12 @@ async def _endpoints(probe: _Probe, served: Served, skip: Iterable[str]) -> Serv
     if not replies:
         raise EngineError("; ".join(notes) or "no endpoint that can be exercised is served", 404)
     return replace(served, costs=_costs(replies, words), notes=(*served.notes, *notes))
+
+
+def _asked(routes: frozenset[str] | None, skip: Iterable[str]) -> list[Endpoint]:
+    """All, where spec.warmup.skip leaves none: the plan plays the first of them."""
+    there = [endpoint for endpoint in PROBE_ORDER if _has(routes, endpoint)]
+    return [endpoint for endpoint in there if not is_skipped(f"{endpoint}/", skip)] or there
 
 
 def _has(routes: frozenset[str] | None, endpoint: Endpoint) -> bool:

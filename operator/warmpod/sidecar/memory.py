@@ -21,6 +21,8 @@ class WarmMemory:
     endpoint: Endpoint
     model: str
     fingerprint: Fingerprint = ()
+    # What a later sidecar does not play again, by name.
+    buckets: tuple[str, ...] = ()
 
 
 def remember(run_dir: Path, memory: WarmMemory, at: float) -> None:
@@ -36,6 +38,7 @@ def remember(run_dir: Path, memory: WarmMemory, at: float) -> None:
         "endpoint": memory.endpoint,
         "model": memory.model,
         "fingerprint": memory.fingerprint,
+        "buckets": memory.buckets,
     }
     write_atomically(run_dir / WARM_FILE, json.dumps(content))
 
@@ -50,6 +53,7 @@ def recall(run_dir: Path) -> WarmMemory | None:
             content["endpoint"],
             content["model"],
             tuple(content["fingerprint"]),
+            tuple(content["buckets"]),
         )
     except FileNotFoundError:
         return None

@@ -34,7 +34,8 @@ class News:
         known = self._record.plan
         if plan.names == known.names:
             return
-        fresh = plan.without(known.names)
+        fresh = plan.without(known.names | self._record.proven)
+        self._record.proven = frozenset()
         self._record.plan = plan
         if fresh.buckets:
             self._record.added = [bucket.name for bucket in fresh.buckets]

@@ -30,6 +30,8 @@ class Record:
     succeeded: set[str] = field(default_factory=set)
     # Buckets of the plan that are not played: the engine refuses them, or a round got too long.
     left_out: set[str] = field(default_factory=set)
+    # Buckets that a sidecar before this one has played.
+    proven: frozenset[str] = frozenset()
     memory: WarmMemory | None = None
     comparison: Comparison | None = None
     canary_failures: int = 0

@@ -42,6 +42,11 @@ class SleepWatch:
         await self._note(bool(asleep))
         return asleep is not None
 
+    def suppose_woken(self) -> None:
+        """It may have slept while nobody looked, so its answers are to be checked."""
+        self.wakes += 1
+        self._tell(lifecycle.Woke(self._boot_id, time.monotonic()))
+
     async def awake(self) -> None:
         """Return when the engine is awake."""
         async with self._changed:

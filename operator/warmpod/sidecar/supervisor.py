@@ -117,7 +117,11 @@ class Supervisor:
     def _look(self, tasks: asyncio.TaskGroup) -> None:
         """Take in all news before acting on it: only the boot that is left counts."""
         for event in self._follower.read_new():
-            self._take(event)
+            try:
+                self._take(event)
+            except (KeyError, TypeError, ValueError) as error:
+                # The engine shares the directory; it would be read again after each restart.
+                log.error("the launcher's event %s is not understood: %r", event.name, error)
         stopping = self._stopping_wanted()
         self._advance(lifecycle.StoppingSeen(stopping))
         self._follow_current_boot(tasks)

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from warmpod.sidecar import lifecycle, reference, steady
 from warmpod.sidecar.asking import Asker
@@ -71,7 +72,8 @@ class WarmUp:
                 return learned
         raise AssertionError("pauses never end")
 
-    async def run(self) -> None:
+    async def run(self, earlier: WarmMemory | None) -> None:
+        """`earlier`: what a sidecar before this one proved of the boot."""
         learned = await self.learn()
         self._record.version = await self._engine.version()
         self._record.served = learned.served
@@ -90,7 +92,7 @@ class WarmUp:
         await self._match_goldens(learned.served.model)
         await self._verify_prefixes()
         await self._compare(learned.served.model)
-        await self._prove(learned, settling)
+        await self._prove(learned, settling, earlier)
 
     async def _settle(self, settling: Settling) -> None:
         pauses = _pauses(LAST_PAUSE_AFTER_FAILURE_SECONDS)
@@ -127,9 +129,15 @@ class WarmUp:
 
     async def _verify_prefixes(self) -> None:
         for bucket in self._record.plan.buckets:
-            if bucket.name.startswith(PREFIX) and not await self._hits_prefix(bucket):
-                note = f"{bucket.name}: the engine counted no hit of its prefix cache"
-                self._record.note(note)
+            if not bucket.name.startswith(PREFIX):
+                continue
+            try:
+                hit = await self._hits_prefix(bucket)
+            except EngineError as error:
+                self._record.note(f"{bucket.name}: whether it hits is not known: {error}")
+                continue
+            if not hit:
+                self._record.note(f"{bucket.name}: the engine counted no hit of its prefix cache")
 
     async def _hits_prefix(self, bucket: Bucket) -> bool:
         before = await self._engine.counters()
@@ -150,11 +158,19 @@ class WarmUp:
             return
         self._record.comparison = reference.compared(self._config.run_dir, ours)
 
-    async def _prove(self, learned: Learned, settling: Settling) -> None:
+    async def _prove(
+        self, learned: Learned, settling: Settling, earlier: WarmMemory | None
+    ) -> None:
         model, endpoint = learned.served.model, self._endpoint()
         evidence = Evidence(settling.played, learned.first_token, self._steady(settling))
-        taken = await take_fingerprint(self._asker, endpoint, model)
-        self._record.memory = WarmMemory(self._boot_id, evidence, endpoint, model, taken)
+        buckets = tuple(sorted(self._record.plan.names | self._record.left_out))
+        if earlier is not None:  # its answers are to be the old ones
+            self._record.memory = replace(earlier, evidence=evidence, buckets=buckets)
+        else:
+            taken = await take_fingerprint(self._asker, endpoint, model)
+            self._record.memory = WarmMemory(
+                self._boot_id, evidence, endpoint, model, taken, buckets
+            )
         self._tell(lifecycle.Settled(self._boot_id, evidence))
 
     def _endpoint(self) -> Endpoint:

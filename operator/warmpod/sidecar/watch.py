@@ -9,7 +9,7 @@ from collections.abc import Callable
 from warmpod.sidecar import canary, lifecycle
 from warmpod.sidecar.asking import Asker
 from warmpod.sidecar.canary import Canary
-from warmpod.sidecar.checks import fingerprint_problem, golden_problem
+from warmpod.sidecar.checks import changed_answer
 from warmpod.sidecar.config import SidecarConfig
 from warmpod.sidecar.engine import Engine
 from warmpod.sidecar.memory import WarmMemory
@@ -47,7 +47,7 @@ class Watch:
         self._tell = tell
         self._canary = Canary(engine, memory.endpoint, memory.model)
         self._news = News(engine, config, asker, record)
-        self._proven_at = time.monotonic()
+        self._renewed_at = time.monotonic()
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -91,38 +91,29 @@ class Watch:
                 await self._renew_evidence()
 
     def _evidence_is_old(self) -> bool:
-        return time.monotonic() - self._proven_at >= self._config.warmup.evidence_seconds
+        return time.monotonic() - self._renewed_at >= self._config.warmup.evidence_seconds
 
     async def _renew_evidence(self) -> None:
         """The gate stays open: a slow round on an idle engine is no reason to send its users to
-        others, and one that fails is followed by a canary."""
+        others, and one that fails is followed by a canary. It is not played again at once: what
+        does not settle would be played for ever."""
         problem = await self._news.play_again()
         log.info("boot %s: evidence renewed: %s", self._boot_id, problem or "as before")
         self._record.renewed += 1
-        if not problem:
-            self._proven_at = time.monotonic()
+        self._renewed_at = time.monotonic()
 
     async def _watch_wakes(self) -> None:
         """Also a wake-up from before the boot was proven warm."""
-        seen = 0
+        seen, goldens = 0, self._config.warmup.golden
         while True:
             seen = await self._sleep.woken(seen)
-            while problem := await self._changed_answer():
+            while problem := await changed_answer(self._asker, goldens, self._memory):
                 log.warning("boot %s: %s", self._boot_id, problem)
                 self._tell(lifecycle.AnswersChecked(self._boot_id, problem))
                 await asyncio.sleep(CHANGED_ANSWER_SECONDS)
             await self._news.prime_prefixes()  # a sleep drops the prefix cache
             if self._sleep.wakes == seen:  # else what was checked is no longer there
                 self._tell(lifecycle.AnswersChecked(self._boot_id, ""))
-
-    async def _changed_answer(self) -> str:
-        model = self._memory.model
-        goldens = self._config.warmup.golden
-        if goldens:
-            return await golden_problem(self._asker, goldens, model)
-        return await fingerprint_problem(
-            self._asker, self._memory.endpoint, model, self._memory.fingerprint
-        )
 
     async def _watch_news(self) -> None:
         while True:

@@ -47,11 +47,11 @@ class FakeLauncher:
         with (self.run_dir / "events.jsonl").open("a") as file:
             file.write(json.dumps(record) + "\n")
 
-    def start_boot(self, boot: str, number: int = 1) -> None:
+    def start_boot(self, boot: str, number: int = 1, **fields: Any) -> None:
         lock = self.run_dir / f"boot-{boot}.lock"
         self._locks[boot] = os.open(lock, os.O_RDWR | os.O_CREAT, 0o644)
         fcntl.flock(self._locks[boot], fcntl.LOCK_EX)
-        self.write("boot-started", boot, number=number, lock=lock.name, argv=["vllm"])
+        self.write("boot-started", boot, number=number, lock=lock.name, argv=["vllm"], **fields)
 
     def release(self, boot: str) -> None:
         os.close(self._locks.pop(boot))

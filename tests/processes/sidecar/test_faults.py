@@ -75,6 +75,16 @@ async def test_engine_that_is_only_different_gets_warm(
             assert plan["buckets"][0]["endpoint"] == first
 
 
+async def test_skip_that_leaves_nothing_is_told_and_does_not_keep_the_pod_out(
+    tmp_path: Path,
+) -> None:
+    async with pod(tmp_path, warmup={"skip": ["*"]}) as tiny:
+        with tiny.sidecar():
+            await tiny.reason("Warm", "", GENEROUS)
+            notes = (await tiny.page("/status"))["notes"]
+            assert any(each.startswith("spec.warmup.skip leaves nothing") for each in notes), notes
+
+
 async def test_nan_in_embeddings_is_no_answer(tmp_path: Path) -> None:
     broken = _broken(tmp_path, "nan-embeddings") | {"SIM_ARCHITECTURE": "BertModel"}
     async with pod(tmp_path, "--runner", "pooling", environment=broken) as tiny:

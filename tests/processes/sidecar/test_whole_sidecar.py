@@ -11,7 +11,7 @@ from support.certificates import make_certificates
 from support.until import until
 from warmpod.api.v1alpha1 import ConfigMapSource, Prefix
 from warmpod.protocol import WARM_CONDITION
-from warmpod.sidecar import canary
+from warmpod.sidecar import canary, exercise
 from warmpod.sidecar.lifecycle import rules
 
 
@@ -430,3 +430,26 @@ async def test_engine_that_sleeps_before_it_is_proven_warm_gets_warm_when_it_wak
     assert await stage.post("/wake_up") == 200
     await stage.reason("Warm")
     assert await stage.readyz() == 200
+
+
+async def test_reference_that_never_starts_does_not_keep_the_pod_out(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exercise, "REFERENCE_START_SECONDS", 0.2)
+    stage.launcher.start_boot("r", 0, reference=True)
+    stage.start_sidecar()
+    await stage.reason("Comparing")
+    await until((stage.run_dir / "end-boot.json").exists)
+    assert json.loads((stage.run_dir / "end-boot.json").read_text())["boot"] == "r"
+
+
+async def test_events_that_nobody_understands_do_no_harm(stage: Stage) -> None:
+    await stage.start_engine()
+    stage.launcher.write("boot-started", "x")
+    stage.launcher.write("failure", "x", reason="OutOfMemory")
+    stage.launcher.write("boot-started", "x", number="many", lock="l")
+    stage.launcher.write("boot-ended", "x", signal="none", last_lines=[1])
+    (stage.run_dir / "events.jsonl").open("ab").write(b"\xff\x00[\n" + b"[" * 100_000 + b"\n")
+    stage.launcher.start_boot("b1")
+    stage.start_sidecar()
+    await stage.reason("Warm")

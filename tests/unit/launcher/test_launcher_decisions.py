@@ -15,10 +15,18 @@ import pytest
 
 from warmpod import protocol
 from warmpod.launcher import events as events_module
+from warmpod.launcher import output as output_module
 from warmpod.launcher.boot import was_warm
 from warmpod.launcher.drain import in_flight
 from warmpod.launcher.events import EventLog
-from warmpod.launcher.output import MAX_LINE_BYTES, LineSplitter, Output
+from warmpod.launcher.output import (
+    MAX_FINDINGS,
+    MAX_LATE_COMPILES,
+    MAX_LINE_BYTES,
+    LineSplitter,
+    Listener,
+    Output,
+)
 from warmpod.launcher.policy import (
     Ending,
     GiveUp,
@@ -136,6 +144,28 @@ def test_late_compilation() -> None:
         "This causes a latency spike; consider extending warmup"
     )
     assert list(findings(line)) == [LateCompile("_fwd_kernel")]
+
+
+def test_late_compilation_is_told_on_when_there_was_much_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A round in which kernels were compiled must not look as if none were."""
+    file = tmp_path / "events.jsonl"
+    listener = Listener("b", EventLog(file))
+
+    def told() -> int:
+        return len(file.read_text().splitlines())
+
+    for number in range(MAX_FINDINGS + 100):
+        listener.hear(f"Triton kernel JIT compilation during inference: k{number}. This")
+    assert MAX_FINDINGS <= told() < MAX_FINDINGS + 100
+    monkeypatch.setattr(output_module, "LATE_COMPILE_SECONDS", 0)
+    before = told()
+    listener.hear("Triton kernel JIT compilation during inference: one_more. This")
+    assert told() == before + 1
+    for number in range(MAX_LATE_COMPILES):
+        listener.hear(f"Triton kernel JIT compilation during inference: k{number}. This")
+    assert told() == MAX_LATE_COMPILES
 
 
 @pytest.mark.parametrize(

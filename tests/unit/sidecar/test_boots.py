@@ -59,6 +59,19 @@ def test_replaced_file_does_not_repeat_events(launcher: FakeLauncher) -> None:
     assert names(reader) == ["gave-up"]
 
 
+def test_replaced_file_is_read_on_where_it_was_left_also_if_the_clock_was_set_back(
+    launcher: FakeLauncher,
+) -> None:
+    reader = follower(launcher)
+    path = launcher.run_dir / "events.jsonl"
+    path.write_text('{"ts": 900, "boot": "", "event": "draining"}\n')
+    assert names(reader) == ["draining"]
+    replacement = path.with_suffix(".new")
+    replacement.write_text(path.read_text() + '{"ts": 5, "boot": "b", "event": "boot-started"}\n')
+    replacement.replace(path)
+    assert names(reader) == ["boot-started"]
+
+
 async def test_lock_tells_the_end_of_a_boot_at_once(launcher: FakeLauncher) -> None:
     launcher.start_boot("a")
     boot = Boot.of(follower(launcher).read_new()[0], launcher.run_dir)

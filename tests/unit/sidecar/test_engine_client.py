@@ -9,7 +9,15 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from warmpod.sidecar.engine import PATHS, WARMUP_PRIORITY, Engine, EngineError, read_counters
+from warmpod.sidecar.engine import (
+    LONGEST_ANSWER,
+    PATHS,
+    WARMUP_PRIORITY,
+    AnswerTooLongError,
+    Engine,
+    EngineError,
+    read_counters,
+)
 from warmpod.sidecar.planning import Endpoint, plain_body
 
 
@@ -215,3 +223,12 @@ async def test_progress(server: Server, engine: Engine) -> None:
     assert await engine.counters() == {}
     server.answers["/metrics"] = PAGE
     assert await engine.progress() == 112
+
+
+async def test_answer_that_the_memory_does_not_hold_is_refused(
+    server: Server, engine: Engine
+) -> None:
+    server.answers = {PATHS["pooling"]: "[" * (LONGEST_ANSWER + 1), "/metrics": "x"}
+    with pytest.raises(AnswerTooLongError) as raised:
+        await engine.generate("pooling", {}, 10)
+    assert raised.value.refused

@@ -172,6 +172,7 @@ def test_resumed_boot_says_nothing_before_its_canary() -> None:
     assert failed == Verdict(False, "WarmingUp", "boot a: round 1")
 
 
+RESUMED: list[Event] = [BootStarted(A, resuming=True), Settled("a", EVIDENCE)]
 SLEPT: list[Event] = [*WARM, Slept("a"), Woke("a", 102.0)]
 
 
@@ -194,6 +195,7 @@ SLEPT: list[Event] = [*WARM, Slept("a"), Woke("a", 102.0)]
         ([*WARM, CanaryDied("a", "x", 102), CanaryDied("a", "x", 150)], 162, True),
         ([*WARM, CanaryDied("a", "x", 102), CanaryLives("a")], 999, False),
         ([*WARM, CanaryTolerated("a", "x")], 999, False),
+        ([*RESUMED, CanaryDied("a", "x", 102)], 162, True),
         ([BootStarted(REFERENCE), HttpAnswered("r", 1.0)], 999, False),
     ],
 )
@@ -231,6 +233,22 @@ def test_restarts_that_a_sidecar_before_this_one_asked_for_count() -> None:
     assert not may_restart(after(events), POLICY)
     one = [BootStarted(A), RestartAsked("a", "x"), BootEnded("a", "signal 15", asked=True)]
     assert after(one).restarts == 1
+
+
+def test_restarts_before_a_boot_that_was_warm_do_not_count() -> None:
+    events: list[Event] = []
+    for name in ("a", "b"):
+        events += [BootStarted(boot(name)), BootEnded(name, "x", asked=True)]
+    assert not may_restart(after(events), POLICY)
+    assert may_restart(after([*events, BootStarted(boot("c"), resuming=True)]), POLICY)
+
+
+def test_boot_that_settles_while_it_is_ended_does_not_start_the_count_anew() -> None:
+    events: list[Event] = []
+    for name in ("a", "b"):
+        events += [BootStarted(boot(name)), HttpAnswered(name, 1.0), RestartAsked(name, "x")]
+        events += [Settled(name, EVIDENCE), BootEnded(name, "x", asked=True)]
+    assert not may_restart(after(events), POLICY)
 
 
 BOOTS = {name: boot(name, number) for number, name in enumerate("abc", 1)}

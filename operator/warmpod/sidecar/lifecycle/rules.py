@@ -61,10 +61,12 @@ def failed(situation: Situation, now: float, policy: Policy) -> bool:
     state = situation.current
     if state is None or state.ended or state.boot.reference or state.asleep:
         return False
-    if state.unproven or state.restart_because or state.http_at is None:
+    if state.unproven or state.restart_because:
         return False
     if state.evidence is not None:
         return bool(state.changed_answer) or _canary_dead(state, now, policy)
+    if state.http_at is None:
+        return False
     return _stalled(state, now, policy) or _rounds_spent(state, policy) or _wrong(state)
 
 

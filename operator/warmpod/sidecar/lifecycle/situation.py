@@ -112,7 +112,15 @@ def _next_boot(situation: Situation, event: BootStarted) -> Situation:
     never_warm = before is not None and before.evidence is None and not before.boot.reference
     earlier = ending_of(before) if before is not None and never_warm else None
     fresh = BootState(event.boot, resuming=event.resuming)
-    return replace(situation, launcher_seen=True, gave_up=False, earlier=earlier, current=fresh)
+    restarts = 0 if event.resuming else situation.restarts  # one that was warm ends the row
+    return replace(
+        situation,
+        launcher_seen=True,
+        gave_up=False,
+        restarts=restarts,
+        earlier=earlier,
+        current=fresh,
+    )
 
 
 def _restarts(so_far: int, current: BootState, event: OfBoot) -> int:
@@ -120,7 +128,7 @@ def _restarts(so_far: int, current: BootState, event: OfBoot) -> int:
         # By this sidecar, or by one before it, of which only the launcher tells.
         case RestartAsked() | BootEnded(asked=True) if not current.restart_because:
             return so_far + 1
-        case Settled():
+        case Settled() if not current.restart_because:
             return 0
         case _:
             return so_far

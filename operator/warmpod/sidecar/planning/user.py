@@ -23,6 +23,9 @@ from warmpod.sidecar.planning.sizes import Sizes
 # Of files; a ConfigMap may hold thousands of lines, and each is played in each round.
 MOST_PROMPTS = 128
 
+# About one key: anything may have a name that ends in .jsonl.
+MOST_NOTES = 32
+
 # For texts, and for bodies that set no bound: a round must end.
 ANSWER_TOKENS = 16
 
@@ -110,6 +113,8 @@ def prompts_of(name: str, text: str, where: str) -> tuple[list[UserPrompt], list
         body, wrong = _body_of(line)
         if body is None:
             notes.append(f"{where}, line {number} is left out: {wrong}")
+            if len(notes) == MOST_NOTES:
+                return prompts, [*notes, f"{where}: what follows is not looked at"]
         else:
             prompts.append(UserPrompt(f"{name}:{number}", body=body))
     return prompts, notes

@@ -18,7 +18,7 @@ from warmpod.sidecar.planning import (
     read_prompts,
     waves_for,
 )
-from warmpod.sidecar.planning.user import MOST_PROMPTS, user_buckets
+from warmpod.sidecar.planning.user import MOST_NOTES, MOST_PROMPTS, user_buckets
 
 EMBEDDING = {"embeddings": TokenCost(1.0)}
 
@@ -168,3 +168,13 @@ def test_the_number_of_prompts_is_bounded(tmp_path: Path) -> None:
     prompts, (note,) = read_prompts(mounted(tmp_path, a__jsonl=lines), SOURCE)
     assert len(prompts) == MOST_PROMPTS
     assert f"of {MOST_PROMPTS + 5} prompts" in note
+
+
+def test_a_file_that_is_no_list_of_bodies_has_few_notes(tmp_path: Path) -> None:
+    """A ConfigMap holds 1 MiB, and each note is shown, logged and compared with the others."""
+    (tmp_path / "words").mkdir()
+    (tmp_path / "words" / "list.jsonl").write_text("word\n" * 100_000)
+    prompts, notes = read_prompts(tmp_path, [ConfigMapSource(config_map="words")])
+    assert prompts == []
+    assert len(notes) == MOST_NOTES + 1
+    assert notes[-1].endswith("what follows is not looked at")
