@@ -78,6 +78,7 @@ class Supervisor:
         self._exercise: Exercise | None = None
         self._boot_tasks: list[asyncio.Task[None]] = []
         self._stop_answered = False
+        self._cannot_end = ""
         self._earlier: WarmMemory | None = None
         self.gate = Gate(warm, self._metrics.gate_changed)
 
@@ -218,7 +219,9 @@ class Supervisor:
         try:
             ask_to_end(self._config, boot_id, because)
         except OSError as error:
-            log.error("boot %s cannot be ended: %r", boot_id, error)
+            if boot_id != self._cannot_end:  # it is tried again at each look
+                log.error("boot %s cannot be ended: %r", boot_id, error)
+            self._cannot_end = boot_id
             return
         self._advance(lifecycle.RestartAsked(boot_id, because))
 
