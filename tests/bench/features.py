@@ -7,11 +7,13 @@ import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import requests
+
 from bench import plain
 from support import sidecar
 from support.api import Api, JsonObject
 from support.clients import Client
-from support.features import TOOLS, Feature, chat_features
+from support.features import TOOLS, Feature, Took, chat_features
 from support.models import ModelView, condition_of, vllm_engine, warm_model, with_adapter
 from support.waiting import wait_until
 
@@ -26,10 +28,13 @@ FEATURES = [*chat_features(ADAPTER), TOOLS]
 
 @dataclass(frozen=True)
 class Times:
-    """Seconds of one feature in one boot: the first request, and the median of later ones."""
+    """Seconds of one feature in one boot: the first request, and the medians of later ones, to the
+    end of the answer; of streamed ones to the first token, too."""
 
     first: float
     steady: float
+    first_token: float | None
+    steady_token: float | None
 
 
 @dataclass(frozen=True)
@@ -78,15 +83,35 @@ def plain_boot(api: Api, namespace: str, spec: JsonObject) -> Boot:
 
 def _measure(client: Client, model: str) -> dict[str, Times]:
     """Each feature's first request before any of them is asked again."""
+    wait_until("an answer", lambda: _answers(client.url), timeout_s=LIMIT_S)
     firsts = {feature.name: feature.ask(client, model) for feature in FEATURES}
     return {
-        feature.name: Times(firsts[feature.name], _steady(feature, client, model))
+        feature.name: _times(
+            feature,
+            firsts[feature.name],
+            [feature.ask(client, model) for _ in range(STEADY_REQUESTS)],
+        )
         for feature in FEATURES
     }
 
 
-def _steady(feature: Feature, client: Client, model: str) -> float:
-    return statistics.median(feature.ask(client, model) for _ in range(STEADY_REQUESTS))
+def _answers(url: str) -> bool:
+    """Whether the Service does: the node's proxy follows the endpoints a moment later. This page
+    costs the engine nothing, and every kubelet asks for it."""
+    with requests.Session() as session:
+        session.trust_env = False
+        try:
+            return session.get(f"{url}/health", timeout=5).ok
+        except requests.ConnectionError:
+            return False
+
+
+def _times(feature: Feature, first: Took, later: Sequence[Took]) -> Times:
+    steady = statistics.median(took.total for took in later)
+    if not feature.stream:
+        return Times(first.total, steady, None, None)
+    steady_token = statistics.median(took.first_token for took in later)
+    return Times(first.total, steady, first.first_token, steady_token)
 
 
 def summary(warm: Sequence[Boot], without: Sequence[Boot]) -> JsonObject:
@@ -106,10 +131,20 @@ def summary(warm: Sequence[Boot], without: Sequence[Boot]) -> JsonObject:
 
 def _over_boots(times: Sequence[Times]) -> JsonObject:
     """`ratio` is the median over the boots."""
+    tokens = [
+        (each.first_token, each.steady_token)
+        for each in times
+        if each.first_token is not None and each.steady_token is not None
+    ]
+    found = _compared("", [(each.first, each.steady) for each in times])
+    return found | (_compared("_token", tokens) if tokens else {})
+
+
+def _compared(suffix: str, pairs: Sequence[tuple[float, float]]) -> JsonObject:
     return {
-        "ratio": round(statistics.median(each.first / each.steady for each in times), 2),
-        "first_ms": [_milliseconds(each.first) for each in times],
-        "steady_ms": [_milliseconds(each.steady) for each in times],
+        f"ratio{suffix}": round(statistics.median(first / steady for first, steady in pairs), 2),
+        f"first{suffix}_ms": [_milliseconds(first) for first, _ in pairs],
+        f"steady{suffix}_ms": [_milliseconds(steady) for _, steady in pairs],
     }
 
 
@@ -132,8 +167,9 @@ def table(result: JsonObject) -> str:
     lines = ["| feature | first | later | ratio | plain: first | later | ratio |"]
     lines.append("|---|" + 6 * "---:|")
     for name, measured in result["features"].items():
-        cells = [_cells(measured[side]) for side in ("warmpod", "plain")]
-        lines.append(f"| {name} | {' | '.join(cells)} |")
+        lines.append(_row(name, measured, ""))
+        if "ratio_token" in measured["warmpod"]:
+            lines.append(_row(f"{name}: first token", measured, "_token"))
     lines += ["", "| bucket | first, ms | steady, ms | ratio | rounds |", "|---|" + 4 * "---:|"]
     for bucket in result["buckets"]:
         figures = " | ".join(
@@ -143,6 +179,13 @@ def table(result: JsonObject) -> str:
     return "\n".join(lines)
 
 
-def _cells(measured: JsonObject) -> str:
-    first, steady = (statistics.median(measured[key]) for key in ("first_ms", "steady_ms"))
-    return f"{first:.0f} | {steady:.0f} | {measured['ratio']:.2f}"
+def _row(name: str, measured: JsonObject, suffix: str) -> str:
+    cells = [_cells(measured[side], suffix) for side in ("warmpod", "plain")]
+    return f"| {name} | {' | '.join(cells)} |"
+
+
+def _cells(measured: JsonObject, suffix: str) -> str:
+    first, steady = (
+        statistics.median(measured[f"{key}{suffix}_ms"]) for key in ("first", "steady")
+    )
+    return f"{first:.0f} | {steady:.0f} | {measured[f'ratio{suffix}']:.2f}"

@@ -28,10 +28,12 @@ class Certificate:
 
 @dataclass(frozen=True)
 class Reply:
-    """An answer, and when it came: seconds since the request was sent."""
+    """An answer, and when it came: seconds since the request was sent, to the first text of a
+    streamed answer and to the end; one that is not streamed comes at once."""
 
     body: JsonObject
-    seconds: float
+    first_token: float
+    total: float
 
 
 @dataclass(frozen=True)
@@ -46,18 +48,19 @@ class Client:
         """A whole answer."""
         started = time.monotonic()
         with self._post(path, body) as response:
-            return Reply(response.json(), time.monotonic() - started)
+            body, took = response.json(), time.monotonic() - started
+            return Reply(body, took, took)
 
-    def first_token(self, path: str, body: JsonObject) -> Reply:
+    def stream(self, path: str, body: JsonObject) -> Reply:
         """The first chunk with text of a streamed answer, which is read to its end."""
         started, first = time.monotonic(), None
         with self._post(path, body | {"stream": True}) as response:
             for chunk in _chunks(response):
                 if first is None and text_of(chunk):
-                    first = Reply(chunk, time.monotonic() - started)
+                    first = chunk, time.monotonic() - started
         if first is None:
             raise AssertionError(f"{path}: the stream had no text")
-        return first
+        return Reply(*first, time.monotonic() - started)
 
     @contextmanager
     def _post(self, path: str, body: JsonObject) -> Iterator[requests.Response]:

@@ -34,6 +34,14 @@ Check = Callable[[JsonObject], object]
 
 
 @dataclass(frozen=True)
+class Took:
+    """Seconds of the slowest of some requests: to the first text, and to the end."""
+
+    first_token: float
+    total: float
+
+
+@dataclass(frozen=True)
 class Feature:
     """`check` tells whether an answer is one; `model` is an adapter to ask instead of the model."""
 
@@ -46,16 +54,16 @@ class Feature:
     model: str = ""
     check: Check = text_of
 
-    def ask(self, client: Client, model: str) -> float:
-        """Asks once, or `at_once` times together; seconds of the slowest: to the first token of a
-        streamed answer, to the end of another. Raises unless every answer is one."""
+    def ask(self, client: Client, model: str) -> Took:
+        """Asks once, or `at_once` times together. Raises unless every answer is one."""
         with ThreadPoolExecutor(self.at_once) as pool:
             replies = list(pool.map(lambda _: self._one(client, model), range(self.at_once)))
-        return max(reply.seconds for reply in replies)
+        first_token = max(reply.first_token for reply in replies)
+        return Took(first_token, max(reply.total for reply in replies))
 
     def _one(self, client: Client, model: str) -> Reply:
         body = {"model": self.model or model} | self._content() | self.fields
-        reply = (client.first_token if self.stream else client.ask)(self.path, body)
+        reply = (client.stream if self.stream else client.ask)(self.path, body)
         assert self.check(reply.body), f"{self.name}: no answer in {reply.body}"
         return reply
 
