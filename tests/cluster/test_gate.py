@@ -166,15 +166,6 @@ def test_deleted_pod_leaves_the_endpoints_before_its_engine_ends(
     assert traffic.failures == []
 
 
-def test_canary_closes_the_gate_of_an_engine_that_hangs(create: Create, namespace: str) -> None:
-    view = create(with_engine(warm_model("hangs", namespace), sim={"fault": "hang-after=200"}))
-    view.wait_ready()
-    url = view.service_url()
-    with Traffic(url, "hangs", period_s=0.01, timeout_s=2):
-        view.wait_condition("Ready", "False", timeout_s=120)
-    assert view.ready_addresses() == set()
-
-
 def boot_of(view: ModelView) -> str:
     """The boot that the pod's gate vouches for."""
     message = condition_of(view.engine_pod(), "warmpod.io/Warm").get("message", "")
