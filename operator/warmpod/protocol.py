@@ -31,6 +31,10 @@ END_BOOT_FILE = "end-boot.json"
 # Answers under the settings of spec.warmup.compare, from the reference boot.
 REFERENCE_FILE = "reference.json"
 
+# Causes of a boot's end that the sidecar had asked for, in the launcher's events.
+WARMUP_FAILED = "warmup-failed"
+REFERENCE_DONE = "reference-done"
+
 # The last file of a copy of the weights: the agent writes it, the launcher waits for it.
 RECEIPT_NAME = ".warmpod-receipt.json"
 

@@ -14,7 +14,8 @@ from pydantic import ValidationError
 from warmpod.api.v1alpha1 import Golden
 from warmpod.sidecar.answers import excerpt
 from warmpod.sidecar.engine import PATHS
-from warmpod.sidecar.golden import ENDPOINTS, GoldenAnswer, body_for, check, read_answer
+from warmpod.sidecar.golden import GoldenAnswer, body_for, check, read_answer
+from warmpod.sidecar.planning import API_ENDPOINTS
 
 Ask = Callable[[str, Mapping[str, Any] | None], Any]
 """Takes a path, and a body for a POST; gives the JSON of the answer."""
@@ -92,7 +93,7 @@ def record_all(
 
 def record(ask: Ask, model: str, item: Golden, logprobs: bool) -> Golden:
     """The item with the engine's answer to it, asked for twice. Raises RecordError."""
-    endpoint = ENDPOINTS[item.endpoint]
+    endpoint = API_ENDPOINTS[item.endpoint]
     body = body_for(endpoint, model, item.prompt, item.max_tokens, logprobs)
     try:
         first, second = (read_answer(endpoint, ask(PATHS[endpoint], body)) for _ in range(2))

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from warmpod.protocol import WARMUP_FAILED
+
 MAX_DELAY_SECONDS = 30.0
 # While the engine starts, its main process outlives a dead worker by the time that it needs to
 # print the cause and exit. It may also wait for ever, so it does not get more than this (seconds).
 START_GRACE_SECONDS = 15.0
-
-WARMUP_FAILED = "warmup-failed"
-REFERENCE_DONE = "reference-done"
 
 # Between looks at the compile caches, in seconds. Before the engine answers, growth only shows that
 # it goes on; after that, each round of the warm-up is judged by it.

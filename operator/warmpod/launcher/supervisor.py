@@ -15,12 +15,19 @@ from warmpod.launcher.drain import EngineClient
 from warmpod.launcher.events import EventLog
 from warmpod.launcher.gpus import gpus
 from warmpod.launcher.mainloop import MainLoop
-from warmpod.launcher.policy import REFERENCE_DONE, WARMUP_FAILED, Ending, GiveUp, after_boot
+from warmpod.launcher.policy import Ending, GiveUp, after_boot
 from warmpod.launcher.reference import Command
 from warmpod.launcher.requests import EndRequests
 from warmpod.launcher.shutdown import Shutdown
 from warmpod.launcher.wakeups import Wakeups
-from warmpod.protocol import END_BOOT_FILE, EVENTS_FILE, REFERENCE_FILE, STOPPING_FILE
+from warmpod.protocol import (
+    END_BOOT_FILE,
+    EVENTS_FILE,
+    REFERENCE_DONE,
+    REFERENCE_FILE,
+    STOPPING_FILE,
+    WARMUP_FAILED,
+)
 
 WEIGHTS_PERIOD_SECONDS = 0.2
 # Until what was written before a death is heard and passed on. Only a machine under load, or a log

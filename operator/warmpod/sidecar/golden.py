@@ -14,13 +14,11 @@ from typing import Any
 
 from warmpod.api.v1alpha1 import Golden
 from warmpod.sidecar.answers import excerpt
-from warmpod.sidecar.planning import Endpoint
+from warmpod.sidecar.planning import API_ENDPOINTS, Endpoint
 
 # Characters of a text that a message shows, from where it differs and before.
 SHOWN_AFTER = 40
 SHOWN_BEFORE = 20
-
-ENDPOINTS: Mapping[str, Endpoint] = {"Chat": "chat", "Completion": "completion"}
 
 # What a message shows as text; a reasoning model may spend every token on reasoning.
 MESSAGE_FIELDS = ("content", "reasoning_content", "reasoning")
@@ -38,7 +36,7 @@ class GoldenAnswer:
 
 def request_for(golden: Golden, model: str) -> tuple[Endpoint, dict[str, Any]]:
     """The endpoint and the body of the request that an item describes."""
-    endpoint = ENDPOINTS[golden.endpoint]
+    endpoint = API_ENDPOINTS[golden.endpoint]
     logprobs = golden.tokens is not None or golden.logprobs is not None
     return endpoint, body_for(endpoint, model, golden.prompt, golden.max_tokens, logprobs)
 

@@ -3,6 +3,7 @@
 import signal
 from pathlib import Path
 
+from warmpod.protocol import REFERENCE_DONE, WARMUP_FAILED
 from warmpod.sidecar import lifecycle
 from warmpod.sidecar.boots import Boot, LauncherEvent
 
@@ -10,8 +11,8 @@ CAUSES = {
     "exited": "the engine exited",
     "engine-process-died": "a process of the engine died",
     "stopping": "the engine was stopped",
-    "warmup-failed": "the engine was ended because its warm-up had failed",
-    "reference-done": "its answers were recorded",
+    WARMUP_FAILED: "the engine was ended because its warm-up had failed",
+    REFERENCE_DONE: "its answers were recorded",
 }
 
 
@@ -29,7 +30,7 @@ def lifecycle_event(
             failure = lifecycle.Failure(event.fields["reason"], event.fields["line"])
             return lifecycle.FailureSeen(event.boot, failure)
         case "boot-ended":
-            asked = event.fields.get("cause") == "warmup-failed"
+            asked = event.fields.get("cause") == WARMUP_FAILED
             return lifecycle.BootEnded(event.boot, _how_ended(event), asked)
         case "late-compile" | "cache-grew" | "compiler-started" | "compiler-ended":
             return lifecycle.Progressed(event.boot, now)

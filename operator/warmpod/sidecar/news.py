@@ -66,9 +66,7 @@ class News:
         if not plan.buckets:
             return ""
         warmup = self._config.warmup
-        settling = Settling(
-            plan, self._asker.ask, self._record, warmup.tolerance_percent, warmup.round_seconds
-        )
+        settling = Settling(plan, self._asker.ask, self._record, warmup)
         judgement = None
         while settling.played < warmup.max_rounds:
             buckets = settling.plan.buckets

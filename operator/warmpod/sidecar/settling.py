@@ -2,20 +2,17 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
 
+from warmpod.api.v1alpha1 import Warmup
 from warmpod.sidecar import steady
-from warmpod.sidecar.engine import Reply
-from warmpod.sidecar.planning import Endpoint, Plan
+from warmpod.sidecar.planning import Plan
 from warmpod.sidecar.record import Record
-from warmpod.sidecar.rounds import PlayedRound, play_round
+from warmpod.sidecar.rounds import Ask, PlayedRound, play_round
 from warmpod.sidecar.steady import Judgement, Round, within
 
 log = logging.getLogger(__name__)
-
-Ask = Callable[[Endpoint, Mapping[str, Any]], Awaitable[Reply]]
 
 # Until a compilation in the engine's log, or a new file in its caches, has come through the
 # launcher, in seconds.
@@ -31,16 +28,13 @@ WHOLE_ROUNDS = 2
 class Settling:
     """`record` is read for what the engine compiled meanwhile, and told what is left out."""
 
-    def __init__(
-        self, plan: Plan, ask: Ask, record: Record, tolerance_percent: int, round_seconds: float
-    ) -> None:
+    def __init__(self, plan: Plan, ask: Ask, record: Record, warmup: Warmup) -> None:
         self.plan = plan
         self.rounds: list[Round] = []
         self.played = 0
         self._ask = ask
         self._record = record
-        self._tolerance_percent = tolerance_percent
-        self._round_seconds = round_seconds
+        self._warmup = warmup
         self._shortened = False
 
     async def play(self) -> tuple[PlayedRound, Judgement]:
@@ -68,11 +62,11 @@ class Settling:
         )
 
     def _judge(self, latest: Round) -> Judgement:
-        return steady.judge([*self.rounds, latest], self._tolerance_percent)
+        return steady.judge([*self.rounds, latest], self._warmup.tolerance_percent)
 
     def _shorten(self, played: PlayedRound) -> None:
         whole = self.plan.names
-        self.plan, notes = within(self.plan, played.seconds, self._round_seconds)
+        self.plan, notes = within(self.plan, played.seconds, self._warmup.round_seconds)
         self._record.left_out |= whole - self.plan.names
         self._shortened = True
         self._note(notes)

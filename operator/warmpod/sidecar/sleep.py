@@ -44,8 +44,7 @@ class SleepWatch:
 
     def suppose_woken(self) -> None:
         """It may have slept while nobody looked, so its answers are to be checked."""
-        self.wakes += 1
-        self._tell(lifecycle.Woke(self._boot_id, time.monotonic()))
+        self._count_wake()
 
     async def awake(self) -> None:
         """Return when the engine is awake."""
@@ -66,7 +65,10 @@ class SleepWatch:
         if asleep:
             self._tell(lifecycle.Slept(self._boot_id))
         else:
-            self.wakes += 1
-            self._tell(lifecycle.Woke(self._boot_id, time.monotonic()))
+            self._count_wake()
         async with self._changed:
             self._changed.notify_all()
+
+    def _count_wake(self) -> None:
+        self.wakes += 1
+        self._tell(lifecycle.Woke(self._boot_id, time.monotonic()))

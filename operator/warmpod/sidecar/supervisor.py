@@ -204,9 +204,10 @@ class Supervisor:
     def _act_on_failure(self, now: float) -> None:
         """What spec.warmup.onFailure says, once warm-up has failed."""
         current = self._situation.current
-        failed = lifecycle.failed(self._situation, now, self._policy)
+        if current is None or not lifecycle.failed(self._situation, now, self._policy):
+            return
         closed = lifecycle.verdict(self._situation, now, self._policy)
-        if current is None or closed is None or not failed:
+        if closed is None:
             return
         because = f"{closed.reason}: {closed.message}"
         match self._policy.on_failure:
@@ -242,11 +243,12 @@ class Supervisor:
         if current is None or (memory is not None and memory == self._earlier):
             return  # an earlier sidecar has reported this boot
         self._timeline.mark("gate", time.time())
-        text = self._timeline.render(current.evidence, self._played())
+        played = self._played()
+        text = self._timeline.render(current.evidence, played)
         self._startup.want(Wish("True", reasons.RECORDED, text))
         self._metrics.started(text)
         if memory is not None and verdict.reason == reasons.WARM:
-            self._metrics.warmed(memory.evidence, self._played().figures)
+            self._metrics.warmed(memory.evidence, played.figures)
             self._remember(memory)
 
     def _played(self) -> Played:

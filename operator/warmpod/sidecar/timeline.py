@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from warmpod.protocol import WARMUP_FAILED
 from warmpod.sidecar.boots import LauncherEvent
 from warmpod.sidecar.lifecycle import Evidence
 from warmpod.sidecar.silence import Compilers, Line, silent_spans
@@ -17,9 +18,6 @@ MISS_STAGES = frozenset({"aot_fail", "compile", "compile_nonaot"})
 
 MOST_WORST = 3
 LONGEST_BUCKET_NAME = 100
-
-# Endings of boots that were asked for by the sidecar, in the launcher's words.
-WARMUP_FAILED = "warmup-failed"
 
 
 class Figures(Protocol):

@@ -81,13 +81,7 @@ class WarmUp:
         for note in plan.notes:
             log.info("plan: %s", note)
             self._record.note(note)
-        settling = Settling(
-            plan,
-            self._asker.ask,
-            self._record,
-            self._config.warmup.tolerance_percent,
-            self._config.warmup.round_seconds,
-        )
+        settling = Settling(plan, self._asker.ask, self._record, self._config.warmup)
         await self._settle(settling)
         await self._match_goldens(learned.served.model)
         await self._verify_prefixes()
@@ -148,11 +142,10 @@ class WarmUp:
 
     async def _compare(self, model: str) -> None:
         compare = self._config.warmup.compare
-        endpoint = self._endpoint()
         if compare is None:
             return
         try:
-            ours = await reference.answers(self._asker, endpoint, model, compare.samples)
+            ours = await reference.answers(self._asker, self._endpoint(), model, compare.samples)
         except (EngineError, ValueError) as error:
             self._record.note(f"spec.warmup.compare: {error}")
             return

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from warmpod.protocol import WARMUP_FAILED
+
 Group = Literal["scheduling", "images", "weights", "comparison", "engine", "warm-up"]
 
 
@@ -78,7 +80,7 @@ OF_STAGE: Final[Mapping[str, str]] = {
 # Their lines give the length of more than the stage itself, of what came before it, too.
 SUMS: Final = frozenset({"model_loaded", "engine_ready", "compile_nonaot", "profile"})
 
-CAUSES: Final = ("pod-start", "container-restart", "engine-died", "warmup-failed")
+CAUSES: Final = ("pod-start", "container-restart", "engine-died", WARMUP_FAILED)
 
 # What the sidecar writes about a span in which the engine logs nothing.
 SILENT_IMPORT: Final = "import"

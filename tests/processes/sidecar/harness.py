@@ -175,20 +175,22 @@ class Stage:
 
     async def until_bucket(self, name: str, *, there: bool = True) -> None:
         """Wait until the plan has a bucket whose name begins so, or has it no more."""
-        found = not there
-        async with asyncio.timeout(20):
-            while found is not there:
-                await asyncio.sleep(0.02)
-                buckets = (await self.page("/plan"))["buckets"]
-                found = any(bucket["name"].startswith(name) for bucket in buckets)
+
+        def holds(plan: dict[str, Any]) -> bool:
+            return any(bucket["name"].startswith(name) for bucket in plan["buckets"]) is there
+
+        await self._until_page("/plan", holds)
 
     async def until_status(self, holds: Callable[[dict[str, Any]], bool]) -> None:
         """Wait until the sidecar's status page is as it should be."""
+        await self._until_page("/status", holds)
+
+    async def _until_page(self, path: str, holds: Callable[[dict[str, Any]], bool]) -> None:
         held = False
         async with asyncio.timeout(20):
             while not held:
                 await asyncio.sleep(0.02)
-                held = holds(await self.page("/status"))
+                held = holds(await self.page(path))
 
     async def post(self, path: str, **body: str) -> int:
         """To the engine, as anybody may."""

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from warmpod.api.v1alpha1 import Warmup
 from warmpod.sidecar import settling
 from warmpod.sidecar.answers import Answer
 from warmpod.sidecar.engine import EngineError, Reply
@@ -23,13 +24,14 @@ def no_late_news(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(settling, "LATE_NEWS_SECONDS", 0.0)
 
 
-def settle(fails: Mapping[str, EngineError], record: Record, round_seconds: float = 60) -> Settling:
+def settle(fails: Mapping[str, EngineError], record: Record, round_seconds: int = 60) -> Settling:
     async def ask(_: object, body: Mapping[str, Any]) -> Reply:
         if body["bucket"] in fails:
             raise fails[body["bucket"]]
         return REPLY
 
-    return Settling(PLAN, ask, record, 25, round_seconds)
+    warmup = Warmup(tolerance_percent=25).model_copy(update={"round_seconds": round_seconds})
+    return Settling(PLAN, ask, record, warmup)
 
 
 async def settled(made: Settling) -> bool:

@@ -6,6 +6,7 @@ from warmpod.sidecar.planning.document import plan_document
 from warmpod.sidecar.planning.make import candidates, make_plan
 from warmpod.sidecar.planning.model import (
     ADAPTER,
+    API_ENDPOINTS,
     PREFIX,
     USER,
     Bucket,
@@ -18,6 +19,7 @@ from warmpod.sidecar.planning.user import UserPrompt, inline_prompts, read_promp
 
 __all__ = [
     "ADAPTER",
+    "API_ENDPOINTS",
     "PREFIX",
     "USER",
     "Bucket",

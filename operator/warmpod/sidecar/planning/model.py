@@ -22,6 +22,13 @@ Endpoint = Literal[
 ENDPOINTS: tuple[Endpoint, ...] = get_args(Endpoint)
 GENERATING: tuple[Endpoint, ...] = ("chat", "completion")
 
+# By their names in the spec.
+API_ENDPOINTS: Mapping[str, Endpoint] = {
+    "Chat": "chat",
+    "Completion": "completion",
+    "Embeddings": "embeddings",
+}
+
 # Prefill, and a few decode steps.
 ANSWER_TOKENS = 4
 

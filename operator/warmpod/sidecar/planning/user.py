@@ -10,6 +10,7 @@ from typing import Any
 from warmpod.api.v1alpha1 import ConfigMapSource, WarmupPrompt
 from warmpod.sidecar.planning.bodies import fixed_fields
 from warmpod.sidecar.planning.model import (
+    API_ENDPOINTS,
     GENERATING,
     USER,
     Ask,
@@ -29,11 +30,6 @@ MOST_NOTES = 32
 # For texts, and for bodies that set no bound: a round must end.
 ANSWER_TOKENS = 16
 
-_API_ENDPOINTS: Mapping[str, Endpoint] = {
-    "Chat": "chat",
-    "Completion": "completion",
-    "Embeddings": "embeddings",
-}
 _SHOWN_BY: Sequence[tuple[str, tuple[Endpoint, ...]]] = (
     ("messages", ("chat",)),
     ("prompt", ("completion",)),
@@ -66,7 +62,7 @@ def inline_prompts(prompts: Iterable[WarmupPrompt]) -> list[UserPrompt]:
             prompt.name,
             prompt.text,
             prompt.body,
-            _API_ENDPOINTS[prompt.endpoint] if prompt.endpoint else None,
+            API_ENDPOINTS[prompt.endpoint] if prompt.endpoint else None,
         )
         for prompt in prompts
     ]
