@@ -41,6 +41,7 @@ SCHEMA = {
     "required": ["name", "count"],
     "additionalProperties": False,
 }
+JSON_OBJECT = {"response_format": {"type": "json_object"}}
 TOOL = {
     "type": "function",
     "function": {
@@ -104,9 +105,8 @@ class Generation:
 
     def lengths(self) -> Iterator[Bucket]:
         """At completion where it is served: there they are exact."""
-        endpoint: Endpoint = "completion" if "completion" in self.served.costs else self.main
         for tokens in self._lengths:
-            yield self._plain(endpoint, tokens=tokens)
+            yield self._plain(self._plain_text, tokens=tokens)
 
     def mixtures(self) -> Iterator[Bucket]:
         yield self._plain(self.main, sampling="greedy")
@@ -131,6 +131,10 @@ class Generation:
     @cached_property
     def _sizes(self) -> Mapping[Endpoint, Sizes]:
         return {e: Sizes(self.served, e) for e in GENERATING if e in self.served.costs}
+
+    @property
+    def _plain_text(self) -> Endpoint:
+        return "completion" if "completion" in self.served.costs else self.main
 
     @cached_property
     def _counts(self) -> list[int]:
@@ -203,19 +207,18 @@ class Generation:
 
     def _structured(self) -> Iterator[Bucket]:
         schema = {"name": "item", "schema": SCHEMA, "strict": True}
-        for name, fields, what in (
-            ("json-object", {"response_format": {"type": "json_object"}}, "any JSON object"),
-            (
-                "json-schema",
-                {"response_format": {"type": "json_schema", "json_schema": schema}},
-                "JSON of a schema",
-            ),
-            ("regex", {"structured_outputs": {"regex": "[a-z]{4,12}"}}, "a regular expression"),
+        json_schema = {"response_format": {"type": "json_schema", "json_schema": schema}}
+        regex = {"structured_outputs": {"regex": "[a-z]{4,12}"}}
+        for name, endpoint, fields, what in (
+            ("json-object", self.main, JSON_OBJECT, "any JSON object"),
+            ("json-schema", self.main, json_schema, "JSON of a schema"),
+            # Not a third one at the same endpoint, so that both have had a grammar.
+            ("regex", self._plain_text, regex, "a regular expression"),
         ):
             # A grammar that has come to its end allows nothing but the end.
             ends: dict[str, Any] = {"ignore_eos": False}
-            ask = self._ask(self.main, GREEDY | ends | fields, wanted_answer=STRUCTURED_ANSWER)
-            yield bucket_of(f"structured/{name}", self.main, [[ask]], what)
+            ask = self._ask(endpoint, GREEDY | ends | fields, wanted_answer=STRUCTURED_ANSWER)
+            yield bucket_of(f"structured/{name}", endpoint, [[ask]], what)
 
     def _tools(self) -> Iterator[Bucket]:
         """Streamed only: the parser of a whole answer may refuse one that was cut."""
