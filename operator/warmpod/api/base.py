@@ -45,6 +45,9 @@ def keyed(*keys: str) -> dict[str, Any]:
     return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(keys)}
 
 
+SubdomainName = Annotated[
+    str, Field(min_length=1, max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")
+]
 NAME_PATTERN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 _QUANTITY_LENGTH = 32
 # Kubernetes reckons in 64 bits and does not notice an overflow: one pod with a memory limit of 1e99

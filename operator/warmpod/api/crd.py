@@ -36,6 +36,7 @@ _KEPT = (
     "required",
 )
 
+_SERVED = "(has(self.spec.model.servedName) ? self.spec.model.servedName : self.metadata.name)"
 _ROOT_RULES = [
     rule(
         f"self.metadata.name.size() <= {MAX_NAME_LENGTH} && "
@@ -46,10 +47,23 @@ _ROOT_RULES = [
     ),
     rule(
         "!has(self.spec.engine.volumeMounts) || self.spec.engine.volumeMounts.all(m, "
-        "m.mountPath != '/models/' + (has(self.spec.model.servedName) ? "
-        "self.spec.model.servedName : self.metadata.name))",
+        f"m.mountPath != '/models/' + {_SERVED})",
         "spec.engine.volumeMounts: the model itself is mounted at /models/<servedName>: choose "
         "another mountPath",
+    ),
+    rule(
+        "!has(self.spec.engine.volumeMounts) || !has(self.spec.additionalModels) || "
+        "self.spec.engine.volumeMounts.all(m, self.spec.additionalModels.all(a, "
+        "m.mountPath != '/models/' + a.name))",
+        "spec.engine.volumeMounts: an additional model is mounted at /models/<name>: choose "
+        "another mountPath",
+    ),
+    # A directory of the first part of a served name with slashes would hide the model below it.
+    rule(
+        "!has(self.spec.additionalModels) || self.spec.additionalModels.all(a, "
+        f"a.name != self.metadata.name && !({_SERVED} + '/').startsWith(a.name + '/'))",
+        "spec.additionalModels: a name is that of the model itself (metadata.name or servedName): "
+        "choose another name",
     ),
 ]
 
@@ -77,7 +91,14 @@ def crd() -> dict[str, Any]:
 
 def to_yaml() -> str:
     """The CRD as it stands in the file."""
-    return "---\n" + yaml.safe_dump(crd(), sort_keys=False, width=100)
+    return "---\n" + yaml.dump(crd(), Dumper=_WithoutAliases, sort_keys=False, width=100)
+
+
+class _WithoutAliases(yaml.SafeDumper):
+    """What stands twice is written twice: not every reader of a CRD knows YAML's references."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        return True
 
 
 def _version() -> dict[str, Any]:
@@ -100,7 +121,7 @@ def _version() -> dict[str, Any]:
             _column("Replicas", "integer", ".spec.replicas"),
             _column("Warm", "integer", ".status.warmReplicas"),
             _column("Resident", "integer", ".status.nodes.resident"),
-            _column("Model", "string", ".spec.model.image", priority=1),
+            _column("Model", "string", ".status.model.source", priority=1),
             _column("Age", "date", ".metadata.creationTimestamp"),
         ],
     }

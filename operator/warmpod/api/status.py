@@ -43,6 +43,9 @@ class Condition(StrictBase):
 
 
 class ModelStatus(StrictBase):
+    source: Annotated[str, Field(max_length=4096)] | None = Field(
+        default=None, description="Where its files come from, in one line."
+    )
     digest: Annotated[str, Field(max_length=135)] | None = Field(
         default=None, description="Digest that the model image was resolved to."
     )
@@ -131,7 +134,7 @@ class WarmModelStatus(StrictBase):
     revision: RevisionName | None = Field(
         default=None, description="Revision that the spec asks for."
     )
-    model: ModelStatus | None = Field(default=None, description="The resolved model.")
+    model: ModelStatus | None = Field(default=None, description="The model, resolved.")
     nodes: Nodes | None = Field(default=None, description="The model on the nodes.")
     last_startups: Annotated[tuple[Startup, ...], Field(max_length=MAX_LAST_STARTUPS)] = Field(
         default=(),

@@ -23,15 +23,17 @@ from warmpod.api.base import (
     Quantity,
     ResourceMap,
     StrictBase,
+    SubdomainName,
     keyed,
     rule,
     rules,
 )
 from warmpod.api.quantity import to_bytes
+from warmpod.api.sources import Claim, ModelSource
 from warmpod.protocol import LAUNCHER_MOUNT, RUN_MOUNT, WARMUP_PORT
 
 MAX_NAME_LENGTH = 50
-"""Leaves room for the suffixes of child names (`-prefetch`, a revision hash) below 63."""
+"""Leaves room below 63 for what is added to it in the names of children and in labels."""
 
 SERVICE_NAME_PATTERN = "^[a-z]([-a-z0-9]*[a-z0-9])?$"
 
@@ -41,16 +43,10 @@ RESERVED_MOUNTS = (LAUNCHER_MOUNT, RUN_MOUNT)
 DEFAULT_ENGINE_PORT = 8000
 
 Port = Annotated[int, Field(ge=1, le=65535)]
-SubdomainName = Annotated[
-    str, Field(min_length=1, max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")
-]
+ItemName = Annotated[str, Field(min_length=1, max_length=40, pattern=NAME_PATTERN)]
 
 
-class ModelSource(StrictBase):
-    image: ImageReference = Field(
-        description="Image that holds the weights at its root. A tag is resolved to a digest "
-        "once a revision; a moved tag changes nothing until the spec changes."
-    )
+class Model(ModelSource):
     served_name: (
         Annotated[
             str,
@@ -68,6 +64,21 @@ class ModelSource(StrictBase):
     )
 
 
+class AdditionalModel(ModelSource):
+    """What the engine reads beside the model: a draft model, an adapter, a tokenizer."""
+
+    name: ItemName = Field(
+        description="Last part of its path, /models/<name>, which engine.args may name."
+    )
+
+
+class Staging(StrictBase):
+    persistent_volume_claim: Claim = Field(
+        description="A volume that all nodes can mount and write (ReadWriteMany): downloads are "
+        "then made once a cluster."
+    )
+
+
 class Weights(StrictBase):
     model_config = ConfigDict(
         json_schema_extra=rules(
@@ -82,9 +93,9 @@ class Weights(StrictBase):
 
     medium: Literal["Image", "NodeMemory", "PodMemory"] = Field(
         default="Image",
-        description="Where engines read the weights from. Image: the image volume, held in the "
-        "page cache. NodeMemory: one copy a node in a tmpfs that its engines share (needs "
-        "hostPath). PodMemory: one copy a pod in a memory volume.",
+        description="Where engines read the weights from. Image: the files where they lie on "
+        "disk, held in the page cache. NodeMemory: one copy a node in a tmpfs that its engines "
+        "share (needs hostPath). PodMemory: one copy a pod in a memory volume.",
         json_schema_extra=rules(
             rule(
                 "self == oldSelf",
@@ -95,9 +106,9 @@ class Weights(StrictBase):
     )
     size: Quantity | None = Field(
         default=None,
-        description="Size of all weight files, as a quantity such as 17Gi. It is the memory that "
-        "is reserved for them. Needed for NodeMemory and PodMemory; with Image it makes the "
-        "reservation exact.",
+        description="Size of the weight files of all models together, as a quantity such as 17Gi. "
+        "It is the memory that is reserved for them. Needed for NodeMemory and PodMemory; with "
+        "Image it makes the reservation exact.",
         json_schema_extra=rules(
             rule(
                 "quantity(string(self)).isGreaterThan(quantity('0'))",
@@ -105,6 +116,17 @@ class Weights(StrictBase):
                 "example 17Gi",
             )
         ),
+    )
+
+    staging: Staging | None = Field(
+        default=None,
+        description="Where downloads of huggingFace, s3 and http are put. Default: the node's "
+        "disk, /var/lib/warmpod/weights (needs hostPath).",
+    )
+    scrub_seconds: Annotated[int, Field(ge=600, le=31536000)] | None = Field(
+        default=None,
+        description="Read all files again and compare them with their digests, once in so many "
+        "seconds. Default: never; files that change are noticed all the same.",
     )
 
     @model_validator(mode="after")
@@ -246,7 +268,6 @@ class Engine(StrictBase):
 BucketName = Annotated[
     str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9*?][A-Za-z0-9*?._/+-]*$")
 ]
-ItemName = Annotated[str, Field(min_length=1, max_length=40, pattern=NAME_PATTERN)]
 Text = Annotated[str, Field(min_length=1, max_length=8192)]
 Decimal = Annotated[str, Field(max_length=24, pattern=r"^-?[0-9]{1,6}([.][0-9]{1,12})?$")]
 """A number as text: the API's conventions avoid floating point."""
@@ -589,6 +610,10 @@ class Pod(StrictBase):
     )
 
 
+def _is_remote(model: str) -> str:
+    return "(" + " || ".join(f"has({model}.{kind})" for kind in ("huggingFace", "s3", "http")) + ")"
+
+
 class WarmModelSpec(StrictBase):
     model_config = ConfigDict(
         json_schema_extra=rules(
@@ -597,6 +622,13 @@ class WarmModelSpec(StrictBase):
                 "has(self.pod.volumes) && self.pod.volumes.exists(v, v.name == m.name))",
                 "engine.volumeMounts: each name must be the name of a volume of pod.volumes",
             ),
+            rule(
+                f"!has(self.weights.staging) || {_is_remote('self.model')} || "
+                "(has(self.additionalModels) && self.additionalModels.exists(m, "
+                f"{_is_remote('m')}))",
+                "weights.staging is for downloads: leave it out where no model has the source "
+                "huggingFace, s3 or http",
+            ),
         )
     )
 
@@ -604,7 +636,13 @@ class WarmModelSpec(StrictBase):
         default=1,
         description="Serving pods. Leave it out where an autoscaler sets it.",
     )
-    model: ModelSource = Field(description="The model to serve.")
+    model: Model = Field(description="The model to serve.")
+    additional_models: Annotated[tuple[AdditionalModel, ...], Field(max_length=16)] = Field(
+        default=(),
+        description="What the engine reads beside the model, each at /models/<name>: a draft "
+        "model, adapters, a tokenizer.",
+        json_schema_extra=keyed("name"),
+    )
     weights: Weights = Field(default=Weights(), description="How the weights are kept in memory.")
     engine: Engine = Field(description="The inference engine.")
     warmup: Warmup = Field(
@@ -619,3 +657,21 @@ class WarmModelSpec(StrictBase):
     pod: Pod = Field(
         default=Pod(), description="Scheduling, volumes and security, as in a PodSpec."
     )
+
+    @property
+    def models(self) -> tuple[ModelSource, ...]:
+        """The model first."""
+        return (self.model, *self.additional_models)
+
+    @property
+    def has_downloads(self) -> bool:
+        return any(model.remote is not None for model in self.models)
+
+    @property
+    def staging_claim(self) -> str | None:
+        """The claim that downloads are put into; None: there are none, or they are put on the
+        node's disk."""
+        staging = self.weights.staging
+        if staging is None or not self.has_downloads:
+            return None
+        return staging.persistent_volume_claim.claim_name

@@ -77,7 +77,7 @@ def _name(metadata: Mapping[str, Any]) -> str:
 
 def _parse_spec(spec: object) -> WarmModelSpec:
     if not isinstance(spec, Mapping):
-        raise InvalidSpec("spec", "is missing: set spec.model.image and spec.engine.image")
+        raise InvalidSpec("spec", "is missing: set spec.model and spec.engine")
     try:
         # From JSON, because strict validation of Python objects wants tuples, not lists.
         return WarmModelSpec.model_validate_json(json.dumps(spec, allow_nan=False))

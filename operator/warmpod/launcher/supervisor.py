@@ -44,7 +44,7 @@ class Options:
     reference: Command | None
     port: int
     scheme: str
-    wait_for: Path | None
+    wait_for: tuple[Path, ...]
     drain_seconds: float
     max_failed_boots: int
 
@@ -95,20 +95,22 @@ class Supervisor:
             self._run_boot(0, reference)
 
     def _wait_for_weights(self) -> bool:
-        """Wait for the file that says that the weights are complete; False when told to stop.
+        """Wait for the files that say that the weights are complete; False when told to stop.
 
-        Before every boot: the agent takes the file away while it puts a copy right.
+        Before every boot: the agent takes such a file away while it puts a copy right.
         """
-        path = self._options.wait_for
-        if path is None or self._loop.stop_requests:
+        if not self._options.wait_for or self._loop.stop_requests:
             return self._loop.stop_requests == 0
-        if not path.exists():
+        for path in self._missing():
             say(f"waiting for the weights: {path}")
-        while not path.exists():
+        while self._missing():
             if not self._loop.sleep_unless_stopped(WEIGHTS_PERIOD_SECONDS):
                 return False
         self._events.write("weights-ready")
         return True
+
+    def _missing(self) -> list[Path]:
+        return [path for path in self._options.wait_for if not path.exists()]
 
     def _run_boot(self, number: int, command: Command) -> tuple[str, Ending]:
         """One boot from its lock to the end of its last process."""

@@ -1,4 +1,7 @@
-"""The settings of the agent, one JSON document, for both of its commands."""
+"""The settings of the agent, one JSON document, for both of its commands.
+
+Nothing of it tells revisions apart whose weights and images are the same: they share their agents.
+"""
 
 from __future__ import annotations
 
@@ -8,26 +11,67 @@ from typing import Any
 from warmpod.protocol import (
     AGENT_CONFIG_VARIABLE,
     AGENT_PORT,
+    AGENT_STATE_MOUNT,
     FILL_MOUNT,
     NODE_ROOT_MOUNT,
+    STAGE_ROOT_MOUNT,
 )
-from warmpod.resources import weights_volume
+from warmpod.resources import agent_secrets
 from warmpod.resources.rendering import Rendering
+from warmpod.resources.weight_sets import WeightSet
 
-_SCRUB_SECONDS = 30
+_LOOK_SECONDS = 10
 
 
 def variable(rendering: Rendering) -> dict[str, Any]:
+    weights = rendering.model.spec.weights
     config = {
         "model": rendering.model.name,
         "model_uid": rendering.model.uid,
-        "revision": rendering.revision_hash,
-        "medium": rendering.model.spec.weights.medium,
-        "source": weights_volume.IMAGE_MOUNT,
+        "medium": weights.medium,
         "node_root": NODE_ROOT_MOUNT,
-        "key": rendering.weights_key,
-        "target": FILL_MOUNT,
+        "stage_root": STAGE_ROOT_MOUNT,
+        "state_dir": AGENT_STATE_MOUNT,
         "port": AGENT_PORT,
-        "scrub_seconds": _SCRUB_SECONDS,
+        "look_seconds": _LOOK_SECONDS,
+        "scrub_seconds": weights.scrub_seconds,
+        "sets": [_set(rendering, item) for item in rendering.sets],
     }
-    return {"name": AGENT_CONFIG_VARIABLE, "value": json.dumps(config, sort_keys=True)}
+    # JSON without `$`, which the kubelet would expand.
+    text = json.dumps(config, sort_keys=True).replace("$", "\\u0024")
+    return {"name": AGENT_CONFIG_VARIABLE, "value": text}
+
+
+def _set(rendering: Rendering, item: WeightSet) -> dict[str, Any]:
+    return {
+        "name": item.name,
+        "source": item.path,
+        "key": item.key,
+        "target": f"{FILL_MOUNT}/{item.name}",
+        "remote": _remote(item),
+        "credentials": item.credentials,
+        "verify": _verify(rendering, item),
+    }
+
+
+def _remote(item: WeightSet) -> dict[str, Any] | None:
+    """What to download, as the spec has it, but for the Secret."""
+    source = item.source
+    for kind, remote in (
+        ("huggingFace", source.hugging_face),
+        ("s3", source.s3),
+        ("http", source.http),
+    ):
+        if remote is not None:
+            return {kind: remote.model_dump(by_alias=True, exclude={"secret_name"}, mode="json")}
+    return None
+
+
+def _verify(rendering: Rendering, item: WeightSet) -> dict[str, Any] | None:
+    if item.source.verify is None:
+        return None
+    return {
+        "image": item.image,
+        "publicKey": item.source.verify.public_key,
+        "dockerconfig": agent_secrets.pull_folders(rendering) or None,
+    }

@@ -66,14 +66,13 @@ def volumes(rendering: Rendering) -> list[dict[str, Any]]:
 
 def _launcher_command(rendering: Rendering) -> list[str]:
     grace = rendering.model.spec.pod.termination_grace_period_seconds
-    receipt = weights_volume.receipt_path(rendering)
     return [
         *_LAUNCHER,
         "run",
         f"--run-dir={RUN_MOUNT}",
         f"--port={rendering.port}",
         *(["--scheme=https"] if rendering.scheme == "https" else []),
-        *([f"--wait-for={receipt}"] if receipt else []),
+        *(f"--wait-for={receipt}" for receipt in weights_volume.receipt_paths(rendering)),
         f"--drain-seconds={grace - STOPPING_SECONDS}",
         f"--max-failed-boots={MAX_FAILED_BOOTS}",
         *_reference(rendering),
@@ -158,6 +157,9 @@ def _default_environment(spec: WarmModelSpec) -> dict[str, str]:
         "HF_HUB_OFFLINE": "1",
         "VLLM_NO_USAGE_STATS": "1",
     }
+    if spec.has_downloads:
+        # The names in a repository's files must not lead back to where it was downloaded.
+        environment["TRANSFORMERS_OFFLINE"] = "1"
     if spec.compile_cache.store == "Pod":
         environment |= {name: f"{CACHE_MOUNT}/{folder}" for name, folder in _CACHES.items()}
     return environment
@@ -190,7 +192,7 @@ def _mounts(rendering: Rendering) -> list[dict[str, Any]]:
         mount("warmpod-launcher", LAUNCHER_MOUNT, read_only=True),
         mount(RUN_VOLUME, RUN_MOUNT),
         *(mount(name, path) for name, path, _ in _scratch(spec)),
-        weights_volume.engine_mount(rendering),
+        *weights_volume.engine_mounts(rendering),
         *(
             item.model_dump(by_alias=True, exclude_none=True, mode="json")
             for item in spec.engine.volume_mounts

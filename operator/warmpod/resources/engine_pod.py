@@ -18,8 +18,10 @@ from warmpod.resources.rendering import Rendering
 from warmpod.resources.security import engine_pod_context, helper_context
 
 
-def template(rendering: Rendering) -> dict[str, Any]:
-    """Rendered once a revision; the Deployment then takes it from the ControllerRevision."""
+def template(rendering: Rendering, prefetch_hash: str) -> dict[str, Any]:
+    """Rendered once a revision; the Deployment then takes it from the ControllerRevision.
+
+    `prefetch_hash`: identity of the prefetch pods that hold the images and the weights."""
     model = rendering.model
     return {
         "metadata": {
@@ -27,6 +29,7 @@ def template(rendering: Rendering) -> dict[str, Any]:
                 **names.child_labels(model.name, "engine"),
                 names.ROLE_LABEL: names.SERVING,
                 names.REVISION_LABEL: rendering.revision_hash,
+                names.PREFETCH_LABEL: prefetch_hash,
             }
         },
         "spec": {
@@ -37,7 +40,7 @@ def template(rendering: Rendering) -> dict[str, Any]:
             "terminationGracePeriodSeconds": model.spec.pod.termination_grace_period_seconds,
             "readinessGates": [{"conditionType": WARM_CONDITION}],
             "securityContext": engine_pod_context(model.spec, rendering.pod_security),
-            **engine_placement(model),
+            **engine_placement(model, prefetch_hash),
             "initContainers": _init_containers(rendering),
             "containers": [engine_container.container(rendering)],
             "volumes": [
@@ -69,7 +72,7 @@ def _fill_container(rendering: Rendering) -> dict[str, Any]:
             "requests": {"cpu": "50m", "memory": memory},
             "limits": {"memory": memory},
         },
-        "volumeMounts": weights_volume.fill_mounts(),
+        "volumeMounts": weights_volume.fill_mounts(rendering),
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "securityContext": helper_context(rendering.model.spec),
     }

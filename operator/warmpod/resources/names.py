@@ -11,6 +11,11 @@ MODEL_LABEL = f"{GROUP}/model"
 COMPONENT_LABEL = f"{GROUP}/component"
 ROLE_LABEL = f"{GROUP}/role"
 REVISION_LABEL = f"{GROUP}/revision"
+#: Identity of a template of prefetch pods: on their DaemonSet, on them, and on the engine pods that
+#: find their images and weights where those pods hold them.
+PREFETCH_LABEL = f"{GROUP}/prefetch"
+#: On prefetch pods whose weights are resident; the operator sets it.
+RESIDENT_LABEL = f"{GROUP}/resident"
 MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
 
 ENGINE_CONTAINER = "engine"
@@ -22,6 +27,11 @@ ENGINE_PORT_NAME = "http"
 WARMUP_PORT_NAME = "warmup"
 AGENT_PORT_NAME = "agent"
 
+#: The scheduling gate of prefetch pods: the operator takes it away when it is a pod's turn.
+PREFETCH_GATE = f"{GROUP}/prefetch"
+#: The taint of nodes that are not prefetched yet, where an administrator starts them with it.
+NOT_READY_TAINT = f"{GROUP}/not-ready"
+
 SERVING = "serving"
 Component = Literal["engine", "prefetch"]
 
@@ -30,8 +40,8 @@ def deployment(model: WarmModel) -> str:
     return model.name
 
 
-def daemonset(model: WarmModel) -> str:
-    return f"{model.name}-prefetch"
+def daemonset(model: WarmModel, prefetch_hash: str) -> str:
+    return f"{model.name}-prefetch-{prefetch_hash}"
 
 
 def service(model: WarmModel) -> str:

@@ -12,14 +12,15 @@ from warmpod.resources.rendering import without_empty
 _PREFERENCE_WEIGHT = 100  # 1 to 100
 
 
-def engine_placement(model: WarmModel) -> dict[str, Any]:
-    """Scheduling fields of the engine pod: the user's, and a preference for prefetched nodes."""
+def engine_placement(model: WarmModel, prefetch_hash: str) -> dict[str, Any]:
+    """Scheduling fields of the engine pod: the user's, and a preference for the nodes on which the
+    prefetch pods of that identity hold the weights."""
     pod = model.spec.pod
     return without_empty(
         {
             **_common(model.spec),
             "tolerations": _user_tolerations(model.spec),
-            "affinity": _with_prefetched_nodes(pod.affinity or {}, model.name),
+            "affinity": _with_resident_nodes(pod.affinity or {}, model.name, prefetch_hash),
             "topologySpreadConstraints": list(pod.topology_spread_constraints),
             "runtimeClassName": pod.runtime_class_name,
             "schedulerName": pod.scheduler_name,
@@ -33,7 +34,12 @@ def prefetch_placement(model: WarmModel) -> dict[str, Any]:
     return without_empty(
         {
             **_common(model.spec),
-            "tolerations": _user_tolerations(model.spec) + _device_tolerations(model.spec),
+            "tolerations": [
+                *_user_tolerations(model.spec),
+                *_device_tolerations(model.spec),
+                # It stands for what these pods do.
+                {"key": names.NOT_READY_TAINT, "operator": "Exists", "effect": "NoSchedule"},
+            ],
             "affinity": {"nodeAffinity": node_affinity} if node_affinity else None,
         }
     )
@@ -76,17 +82,22 @@ def _is_extended(resource: str) -> bool:
     return bool(slash) and domain != "kubernetes.io" and not domain.endswith(".kubernetes.io")
 
 
-def _with_prefetched_nodes(affinity: dict[str, Any], name: str) -> dict[str, Any]:
+def _with_resident_nodes(affinity: dict[str, Any], name: str, prefetch_hash: str) -> dict[str, Any]:
     """Preferred, not required: a new node must be able to join before it has prefetched."""
     key = "preferredDuringSchedulingIgnoredDuringExecution"
     pod_affinity = affinity.get("podAffinity") or {}
     terms = pod_affinity.get(key, []) if isinstance(pod_affinity, dict) else None
     if not isinstance(terms, list):
         return affinity  # malformed: goes on as it is, so that the API server names the field
+    resident = {
+        **names.component_selector(name, "prefetch"),
+        names.PREFETCH_LABEL: prefetch_hash,
+        names.RESIDENT_LABEL: "true",
+    }
     term = {
         "weight": _PREFERENCE_WEIGHT,
         "podAffinityTerm": {
-            "labelSelector": {"matchLabels": names.component_selector(name, "prefetch")},
+            "labelSelector": {"matchLabels": resident},
             "topologyKey": "kubernetes.io/hostname",
         },
     }

@@ -1,4 +1,7 @@
-"""The template of prefetch pods: one agent a node that holds all images and the weights."""
+"""The template of prefetch pods: one agent a node that holds all images and the weights.
+
+Nothing of it tells revisions apart that differ in their engines only: they share their agents.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from typing import Any
 
 from warmpod.api.v1alpha1 import NamedVolume
 from warmpod.protocol import AGENT_PORT, AGENT_STATE_MOUNT
-from warmpod.resources import agent_config, names, pod_identity, weights_volume
+from warmpod.resources import agent_config, agent_secrets, names, pod_identity, weights_volume
 from warmpod.resources.placement import prefetch_placement
 from warmpod.resources.rendering import Rendering, image_volume, mount
 from warmpod.resources.security import agent_context, agent_pod_context
@@ -16,24 +19,21 @@ _ENGINE_VOLUME = "warmpod-engine"
 
 
 def template(rendering: Rendering) -> dict[str, Any]:
-    """Rendered once a revision, like the engine's."""
+    """Rendered once a revision, like the engine's. Its DaemonSet adds the label of identity."""
     model = rendering.model
     return {
-        "metadata": {
-            "labels": {
-                **names.child_labels(model.name, "prefetch"),
-                names.REVISION_LABEL: rendering.revision_hash,
-            }
-        },
+        "metadata": {"labels": names.child_labels(model.name, "prefetch")},
         "spec": {
             "serviceAccountName": names.service_account(model),
             "automountServiceAccountToken": False,
             "enableServiceLinks": False,
-            "securityContext": agent_pod_context(),
+            "schedulingGates": [{"name": names.PREFETCH_GATE}],
+            "securityContext": agent_pod_context(model.spec),
             **prefetch_placement(model),
             "containers": [_agent(rendering)],
             "volumes": [
                 *weights_volume.agent_volumes(rendering),
+                *agent_secrets.volumes(rendering),
                 image_volume(_ENGINE_VOLUME, rendering.engine_image),
                 *(_dump(volume) for volume in _user_images(rendering)),
                 {"name": _STATE_VOLUME, "emptyDir": {}},
@@ -60,6 +60,7 @@ def _agent(rendering: Rendering) -> dict[str, Any]:
         # The kubelet pulls, and protects from collection, only image volumes that are mounted.
         "volumeMounts": [
             *weights_volume.agent_mounts(rendering),
+            *agent_secrets.mounts(rendering),
             mount(_ENGINE_VOLUME, "/images/engine", read_only=True),
             *(
                 mount(volume.name, f"/images/volumes/{volume.name}", read_only=True)

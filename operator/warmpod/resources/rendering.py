@@ -8,17 +8,11 @@ from typing import Any
 
 from warmpod.api import WarmModel
 from warmpod.engine import EngineFacts, facts_of, port_of
-from warmpod.resources import images
+from warmpod.resources import images, weight_sets
+from warmpod.resources.digests import Digests
 from warmpod.resources.security import PodSecurity
 from warmpod.resources.settings import Settings
-
-
-@dataclass(frozen=True)
-class Digests:
-    """Digests that the tags were resolved to; None: not resolved, the image is used as written."""
-
-    engine: str | None
-    model: str | None
+from warmpod.resources.weight_sets import WeightSet
 
 
 @dataclass(frozen=True)
@@ -43,28 +37,30 @@ class Rendering:
 
     @property
     def model_path(self) -> str:
-        """The same for every medium, because vLLM's compile cache key holds the path."""
-        return f"/models/{self.model.served_name}"
+        return self.sets[0].engine_path
 
     @property
     def engine_image(self) -> str:
         return images.pin(self.model.spec.engine.image, self.digests.engine)
 
-    @property
-    def model_image(self) -> str:
-        return images.pin(self.model.spec.model.image, self.digests.model)
-
-    @property
-    def weights_key(self) -> str:
-        return images.weights_key(self.model.spec.model.image, self.digests.model)
+    @cached_property
+    def sets(self) -> tuple[WeightSet, ...]:
+        """The model's own first."""
+        return weight_sets.of(self.model, self.digests)
 
 
 def image_volume(name: str, reference: str) -> dict[str, Any]:
     return {"name": name, "image": {"reference": reference, "pullPolicy": "IfNotPresent"}}
 
 
-def mount(name: str, path: str, *, read_only: bool = False) -> dict[str, Any]:
-    return {"name": name, "mountPath": path} | ({"readOnly": True} if read_only else {})
+def mount(
+    name: str, path: str, *, sub_path: str | None = None, read_only: bool = False
+) -> dict[str, Any]:
+    return (
+        {"name": name, "mountPath": path}
+        | ({"subPath": sub_path} if sub_path else {})
+        | ({"readOnly": True} if read_only else {})
+    )
 
 
 def without_empty(fields: dict[str, Any]) -> dict[str, Any]:

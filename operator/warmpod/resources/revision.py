@@ -11,17 +11,20 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from warmpod.api import WarmModel, WarmModelSpec
 from warmpod.resources import engine_pod, names, prefetch_pod
-from warmpod.resources.rendering import Digests, Rendering
+from warmpod.resources.digests import Digests
+from warmpod.resources.rendering import Rendering
 from warmpod.resources.security import PodSecurity
 from warmpod.resources.settings import Settings
 
 __all__ = ["Digests", "InvalidRevision", "Revision", "build", "compute_hash", "parse", "render"]
 
 _HASH_DIGITS = 10
+_PREFETCH_HASH_DIGITS = 8
 _NOT_IN_PODS = {"replicas", "standby"}
 
 
@@ -38,6 +41,11 @@ class Revision:
     engine_template: dict[str, Any]
     prefetch_template: dict[str, Any]
 
+    @cached_property
+    def prefetch_hash(self) -> str:
+        """Identity of the prefetch pods: revisions with equal templates share them."""
+        return _hash(self.prefetch_template, _PREFETCH_HASH_DIGITS)
+
 
 def compute_hash(spec: WarmModelSpec) -> str:
     """Ten hex digits over all that shapes the pods, and nothing else.
@@ -48,8 +56,7 @@ def compute_hash(spec: WarmModelSpec) -> str:
     shaping = spec.model_dump(
         by_alias=True, exclude_defaults=True, exclude=_NOT_IN_PODS, mode="json"
     )
-    canonical = json.dumps(shaping, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-    return hashlib.sha256(canonical.encode()).hexdigest()[:_HASH_DIGITS]
+    return _hash(shaping, _HASH_DIGITS)
 
 
 def render(
@@ -58,13 +65,15 @@ def render(
     """Render the templates; to be done once a revision and then stored with `build`."""
     revision_hash = compute_hash(model.spec)
     rendering = Rendering(model, revision_hash, digests, pod_security, settings)
+    prefetch_template = prefetch_pod.template(rendering)
+    prefetch_hash = _hash(prefetch_template, _PREFETCH_HASH_DIGITS)
     return Revision(
         name=names.controller_revision(model, revision_hash),
         hash=revision_hash,
         number=number,
         digests=digests,
-        engine_template=engine_pod.template(rendering),
-        prefetch_template=prefetch_pod.template(rendering),
+        engine_template=engine_pod.template(rendering, prefetch_hash),
+        prefetch_template=prefetch_template,
     )
 
 
@@ -78,7 +87,7 @@ def build(model: WarmModel, revision: Revision) -> dict[str, Any]:
         "metadata": metadata,
         "revision": revision.number,
         "data": {
-            "digests": {"engine": revision.digests.engine, "model": revision.digests.model},
+            "digests": _digests(revision.digests),
             "engineTemplate": revision.engine_template,
             "prefetchTemplate": revision.prefetch_template,
         },
@@ -98,7 +107,7 @@ def parse(obj: Mapping[str, Any]) -> Revision:
         name=name,
         hash=_text(_mapping(metadata, "labels", name), names.REVISION_LABEL, name),
         number=number,
-        digests=Digests(_digest(digests, "engine", name), _digest(digests, "model", name)),
+        digests=_read_digests(digests, name),
         engine_template=_mapping(data, "engineTemplate", name),
         prefetch_template=_mapping(data, "prefetchTemplate", name),
     )
@@ -118,5 +127,25 @@ def _text(parent: Mapping[str, Any], field: str, name: str = "") -> str:
     return value
 
 
+def _digests(digests: Digests) -> dict[str, Any]:
+    additional = {"additional": dict(digests.additional)} if digests.additional else {}
+    return {"engine": digests.engine, "model": digests.model, **additional}
+
+
+def _read_digests(stored: Mapping[str, Any], name: str) -> Digests:
+    """Older operators knew of no additional models."""
+    additional = _mapping(stored, "additional", name) if "additional" in stored else {}
+    return Digests(
+        engine=_digest(stored, "engine", name),
+        model=_digest(stored, "model", name),
+        additional={item: _digest(additional, item, name) for item in additional},
+    )
+
+
 def _digest(digests: Mapping[str, Any], field: str, name: str) -> str | None:
     return None if digests.get(field) is None else _text(digests, field, name)
+
+
+def _hash(value: Mapping[str, Any], digits: int) -> str:
+    canonical = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(canonical.encode()).hexdigest()[:digits]

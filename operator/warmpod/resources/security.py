@@ -5,7 +5,7 @@ Levels: https://kubernetes.io/docs/concepts/security/pod-security-standards/
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from warmpod.api import WarmModel
@@ -27,12 +27,29 @@ def level_of(namespace_labels: Mapping[str, str]) -> PodSecurity:
 
 def refusal(model: WarmModel, level: PodSecurity) -> str | None:
     """Why the namespace cannot hold the model, with the remedy; None if it can."""
-    if model.spec.weights.medium == "NodeMemory" and level != "privileged":
+    if level == "privileged":
+        return None
+    for field, remedy in _host_paths(model.spec):
         return (
-            f"spec.weights.medium: NodeMemory needs hostPath, which namespace {model.namespace} "
-            f"forbids ({ENFORCE_LABEL}={level}): use PodMemory or Image, or another namespace"
+            f"{field} needs hostPath, which namespace {model.namespace} forbids "
+            f"({ENFORCE_LABEL}={level}): {remedy}, or another namespace"
         )
     return None
+
+
+def _host_paths(spec: WarmModelSpec) -> Iterator[tuple[str, str]]:
+    """The fields that bring a path of the node into the pods, each with what to use instead."""
+    if spec.weights.medium == "NodeMemory":
+        yield "spec.weights.medium: NodeMemory", "use PodMemory or Image"
+    for number, source in enumerate(spec.models):
+        field = f"spec.additionalModels[{number - 1}]" if number else "spec.model"
+        if source.node_path is not None:
+            yield f"{field}.nodePath", "use an image or a persistentVolumeClaim"
+        if source.remote is not None and spec.weights.staging is None:
+            yield (
+                f"{field}: a download to the node's disk",
+                "set spec.weights.staging to a persistentVolumeClaim",
+            )
 
 
 def engine_pod_context(spec: WarmModelSpec, level: PodSecurity) -> dict[str, Any]:
@@ -65,8 +82,18 @@ def helper_context(spec: WarmModelSpec) -> dict[str, Any]:
     return _restricted(user if isinstance(user, int) and user > 0 else NON_ROOT_UID)
 
 
-def agent_pod_context() -> dict[str, Any]:
-    return _seccomp()
+def agent_pod_context(spec: WarmModelSpec) -> dict[str, Any]:
+    """With a group that may write to the claim of downloads: the agent has no right to write what
+    belongs to others, not even as root."""
+    if spec.staging_claim is None:
+        return _seccomp()
+    group = (spec.pod.security_context or {}).get("fsGroup")
+    return {
+        **_seccomp(),
+        "fsGroup": group if isinstance(group, int) and group > 0 else NON_ROOT_UID,
+        # Else the kubelet would visit every file before each start of an agent.
+        "fsGroupChangePolicy": "OnRootMismatch",
+    }
 
 
 def agent_context(level: PodSecurity) -> dict[str, Any]:

@@ -6,13 +6,15 @@ from typing import Any
 
 from warmpod.api.quantity import from_bytes, to_bytes
 from warmpod.protocol import FILL_MOUNT, NODE_ROOT_MOUNT, RECEIPT_NAME
-from warmpod.resources.rendering import Rendering, image_volume, mount
+from warmpod.resources import source_volumes
+from warmpod.resources.rendering import Rendering, mount
+from warmpod.resources.source_volumes import host_path, set_mount, set_volume
+from warmpod.resources.weight_sets import WeightSet
 
-IMAGE_MOUNT = "/images/model"
 NODE_ROOT = "/dev/shm/warmpod"  # noqa: S108 - on the node: a tmpfs that every Linux has
 
 _WEIGHTS = "warmpod-weights"
-_IMAGE = "warmpod-model"
+_SOURCE = "warmpod-model"
 _NODE = "warmpod-node"
 _MEBIBYTE = 1024**2
 _FILES_OVERHEAD = 32 * _MEBIBYTE
@@ -23,49 +25,70 @@ _AGENT_OVERHEAD = 192 * _MEBIBYTE
 def engine_volumes(rendering: Rendering) -> list[dict[str, Any]]:
     match rendering.model.spec.weights.medium:
         case "Image":
-            return [image_volume(_WEIGHTS, rendering.model_image)]
+            return [set_volume(rendering, item, _weights(item)) for item in rendering.sets]
         case "NodeMemory":
-            return [_host_path(_WEIGHTS, f"{NODE_ROOT}/{rendering.weights_key}")]
+            return [host_path(_weights(item), f"{NODE_ROOT}/{item.key}") for item in rendering.sets]
         case "PodMemory":
             memory = {"medium": "Memory", "sizeLimit": pod_memory(rendering)}
             return [
                 {"name": _WEIGHTS, "emptyDir": memory},
-                image_volume(_IMAGE, rendering.model_image),
+                *(set_volume(rendering, item, _source(item)) for item in rendering.sets),
             ]
 
 
-def engine_mount(rendering: Rendering) -> dict[str, Any]:
-    return mount(_WEIGHTS, rendering.model_path, read_only=True)
+def engine_mounts(rendering: Rendering) -> list[dict[str, Any]]:
+    match rendering.model.spec.weights.medium:
+        case "Image":
+            return [
+                set_mount(rendering, item, _weights(item), item.engine_path)
+                for item in rendering.sets
+            ]
+        case "NodeMemory":
+            return [
+                mount(_weights(item), item.engine_path, read_only=True) for item in rendering.sets
+            ]
+        case "PodMemory":
+            return [
+                mount(_WEIGHTS, item.engine_path, sub_path=item.name, read_only=True)
+                for item in rendering.sets
+            ]
 
 
-def fill_mounts() -> list[dict[str, Any]]:
+def fill_mounts(rendering: Rendering) -> list[dict[str, Any]]:
     """Of the init container that fills the pod's memory."""
-    return [mount(_WEIGHTS, FILL_MOUNT), image_mount()]
-
-
-def image_mount() -> dict[str, Any]:
-    return mount(_IMAGE, IMAGE_MOUNT, read_only=True)
+    return [
+        mount(_WEIGHTS, FILL_MOUNT),
+        *(set_mount(rendering, item, _source(item), item.path) for item in rendering.sets),
+    ]
 
 
 def agent_volumes(rendering: Rendering) -> list[dict[str, Any]]:
-    volumes = [image_volume(_IMAGE, rendering.model_image)]
-    if rendering.model.spec.weights.medium == "NodeMemory":
-        volumes.append(_host_path(_NODE, NODE_ROOT))
-    return volumes
+    spec = rendering.model.spec
+    return [
+        *(set_volume(rendering, item, _source(item)) for item in _in_place(rendering)),
+        *source_volumes.stage_volumes(spec),
+        *([host_path(_NODE, NODE_ROOT)] if spec.weights.medium == "NodeMemory" else []),
+    ]
 
 
 def agent_mounts(rendering: Rendering) -> list[dict[str, Any]]:
-    mounts = [image_mount()]
-    if rendering.model.spec.weights.medium == "NodeMemory":
-        mounts.append(mount(_NODE, NODE_ROOT_MOUNT))
-    return mounts
+    spec = rendering.model.spec
+    return [
+        *(set_mount(rendering, item, _source(item), item.path) for item in _in_place(rendering)),
+        *source_volumes.stage_mounts(spec),
+        *([mount(_NODE, NODE_ROOT_MOUNT)] if spec.weights.medium == "NodeMemory" else []),
+    ]
 
 
-def receipt_path(rendering: Rendering) -> str | None:
-    """What the engine must wait for: only a node's copy can be incomplete when it starts."""
-    if rendering.model.spec.weights.medium != "NodeMemory":
-        return None
-    return f"{rendering.model_path}/{RECEIPT_NAME}"
+def receipt_paths(rendering: Rendering) -> list[str]:
+    """What the engine must wait for: copies that can be incomplete when it starts. Those in the
+    pod's own memory are filled before it."""
+    medium = rendering.model.spec.weights.medium
+    return [
+        f"{item.engine_path}/{RECEIPT_NAME}"
+        for item in rendering.sets
+        if medium == "NodeMemory" or (medium == "Image" and item.source.remote is not None)
+    ]
 
 
 def pod_memory(rendering: Rendering) -> str:
@@ -91,9 +114,17 @@ def agent_resources(rendering: Rendering) -> dict[str, Any]:
     return {"requests": {"cpu": "50m", "memory": memory}, "limits": {"memory": memory}}
 
 
+def _in_place(rendering: Rendering) -> list[WeightSet]:
+    return [item for item in rendering.sets if item.source.remote is None]
+
+
+def _weights(item: WeightSet) -> str:
+    return f"{_WEIGHTS}{item.suffix}"
+
+
+def _source(item: WeightSet) -> str:
+    return f"{_SOURCE}{item.suffix}"
+
+
 def _size(rendering: Rendering) -> int:
     return to_bytes(rendering.model.spec.weights.size or 0)
-
-
-def _host_path(name: str, path: str) -> dict[str, Any]:
-    return {"name": name, "hostPath": {"path": path, "type": "DirectoryOrCreate"}}

@@ -234,6 +234,17 @@ def test_waits_for_the_weights(launch: Launch, tmp_path: Path) -> None:
     assert names[:3] == ["launcher-started", "weights-ready", "boot-started"]
 
 
+def test_waits_for_all_weights(launch: Launch, tmp_path: Path) -> None:
+    receipts = [tmp_path / name for name in ("model", "draft")]
+    receipts[0].touch()
+    launcher = launch(fake("serve"), *(f"--wait-for={receipt}" for receipt in receipts))
+    wait_for(lambda: f"waiting for the weights: {receipts[1]}" in (tmp_path / "stderr").read_text())
+    assert launcher.events("boot-started") == []
+    receipts[1].touch()
+    launcher.wait_event("boot-started")
+    assert len(launcher.events("weights-ready")) == 1
+
+
 def test_next_boot_waits_for_weights_that_are_put_right(launch: Launch, tmp_path: Path) -> None:
     receipt = tmp_path / "receipt"
     receipt.touch()
