@@ -18,6 +18,7 @@ from warmpod.protocol import RESIDENT_CONDITION, WARM_CONDITION
 from warmpod.resources import deployment, warmup_container
 from warmpod.resources.names import (
     AGENT_CONTAINER,
+    PREFETCH_LABEL,
     REVISION_LABEL,
     ROLE_LABEL,
     SERVING,
@@ -91,16 +92,17 @@ class Facts:
 
 def gather(observed: Observed, model: WarmModel, revision: str, now: datetime) -> Facts:
     serving = [pod for pod in observed.engine_pods if _serves(pod)]
-    engines = _current(observed.engine_pods, revision)
-    prefetch = _current(observed.prefetch_pods, revision)
-    eligible = _eligible(observed, revision)
-    stored = any(found.revision.hash == revision for found in observed.revisions)
+    stored = next((s.revision for s in observed.revisions if s.revision.hash == revision), None)
+    identity = stored.prefetch_hash if stored else ""
+    engines = _current(observed.engine_pods, REVISION_LABEL, revision)
+    prefetch = _current(observed.prefetch_pods, PREFETCH_LABEL, identity)
+    eligible = _eligible(observed, identity)
     found = sorted(_problems(observed, model, engines, prefetch, now), key=lambda p: p.rank)
     return Facts(
         wanted=model.spec.replicas,
         revision=revision,
-        stored=stored,
-        begun=observed.deployment is not None or (stored and eligible is not None),
+        stored=stored is not None,
+        begun=observed.deployment is not None or eligible is not None,
         serving=len(serving),
         ready=sum(pod.is_true("Ready") for pod in serving),
         warm=sum(is_warm(pod) for pod in engines),
@@ -142,17 +144,17 @@ def _serves(pod: PodView) -> bool:
     return role == SERVING and not pod.meta.deleting and pod.phase not in ("Failed", "Succeeded")
 
 
-def _current(pods: tuple[PodView, ...], revision: str) -> tuple[PodView, ...]:
+def _current(pods: tuple[PodView, ...], label: str, value: str) -> tuple[PodView, ...]:
     return tuple(
-        pod
-        for pod in pods
-        if pod.meta.labels.get(REVISION_LABEL) == revision and not pod.meta.deleting
+        pod for pod in pods if pod.meta.labels.get(label) == value and not pod.meta.deleting
     )
 
 
-def _eligible(observed: Observed, revision: str) -> int | None:
+def _eligible(observed: Observed, identity: str) -> int | None:
     workload = observed.daemon_set
-    if workload is None or not workload.observed or workload.revision != revision:
+    if not identity or workload is None or not workload.observed:
+        return None
+    if workload.template != identity:
         return None
     return workload.desired
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from warmpod.controller.kinds import POD
 from warmpod.controller.views import Key, ModelView, PodView, owner_key
-from warmpod.resources.names import AGENT_CONTAINER, COMPONENT_LABEL, REVISION_LABEL
+from warmpod.resources.names import AGENT_CONTAINER, COMPONENT_LABEL, PREFETCH_LABEL
 
-#: A model, a revision and a node.
+#: A model, an identity of prefetch pods and a node.
 Place = tuple[Key | None, str, str]
 
 
@@ -23,7 +23,7 @@ def compile_hits(models: Iterable[ModelView]) -> list[bool]:
 
 
 def image_hits(pods: Iterable[PodView]) -> list[bool]:
-    """Whether the agent, which mounts every image of the revision, ran on the node before the
+    """Whether the agent, which mounts every image of the engine pod, ran on the node before the
     engine pod came to it. Pods of which that cannot be told any more are left out."""
     engines: list[PodView] = []
     agents: dict[Place, PodView] = {}
@@ -51,4 +51,4 @@ def _found_images(pod: PodView, prefetch: PodView | None) -> bool | None:
 
 
 def _place(pod: PodView) -> Place:
-    return owner_key(POD, pod.meta), pod.meta.labels.get(REVISION_LABEL, ""), pod.node
+    return owner_key(POD, pod.meta), pod.meta.labels.get(PREFETCH_LABEL, ""), pod.node

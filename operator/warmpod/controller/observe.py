@@ -32,6 +32,7 @@ from warmpod.controller.views import (
     parse_time,
 )
 from warmpod.resources import names, revision
+from warmpod.resources.digests import Digests
 from warmpod.resources.revision import InvalidRevision
 from warmpod.resources.security import PodSecurity, level_of
 from warmpod.resources.settings import Settings
@@ -75,14 +76,16 @@ class Observer:
             model=self._parse(view),
             revisions=stored,
             unreadable=unreadable,
-            daemon_set=self._workload(DAEMON_SET, view),
-            deployment=self._workload(DEPLOYMENT, view),
+            deployment=next(iter(self._workloads(DEPLOYMENT, view)), None),
             prefetch_pods=_of(pods, "prefetch"),
             engine_pods=_of(pods, "engine"),
             failures=failures,
         )
         if isinstance(observed.model, InvalidSpec) or observed.model.deleting:
             return observed
+        found = self._stored(observed, observed.model)
+        daemon_set = self._daemon_set(view, found.revision.prefetch_hash if found else "")
+        observed = replace(observed, daemon_set=daemon_set)
         return await self._complete(observed, observed.model)
 
     async def _complete(self, observed: Observed, model: WarmModel) -> Observed:
@@ -114,12 +117,18 @@ class Observer:
         self._parsed[key] = (meta.uid, meta.generation, parsed)
         return parsed
 
-    def _workload(self, kind: Kind, view: ModelView) -> WorkloadView | None:
-        """Only one that is ours: one in the way is the applier's business."""
-        for found in self._cache.owned(kind, view.meta.key):
-            if isinstance(found, WorkloadView) and _is_of(found.meta, view.meta):
-                return found
-        return None
+    def _workloads(self, kind: Kind, view: ModelView) -> list[WorkloadView]:
+        """Only those that are ours: one in the way is the applier's business."""
+        return [
+            found
+            for found in self._cache.owned(kind, view.meta.key)
+            if isinstance(found, WorkloadView) and _is_of(found.meta, view.meta)
+        ]
+
+    def _daemon_set(self, view: ModelView, identity: str) -> WorkloadView | None:
+        """The one of that identity, else any."""
+        found = self._workloads(DAEMON_SET, view)
+        return next((one for one in found if one.template == identity), next(iter(found), None))
 
     def _revisions(
         self, view: ModelView
@@ -145,16 +154,9 @@ class Observer:
         self, model: WarmModel, stored: StoredRevision | None
     ) -> dict[str, Resolution | None]:
         """Asked before a revision is rendered, and after it only about what had no answer."""
-        wanted = {
-            model.spec.engine.image: stored.revision.digests.engine if stored else None,
-            model.spec.model.image: stored.revision.digests.model if stored else None,
-        }
+        known = stored.revision.digests if stored else Digests(None, None)
         key = (model.namespace, model.name)
-        return {
-            image: self._resolver.lookup(image, key)
-            for image, digest in wanted.items()
-            if digest is None
-        }
+        return {image: self._resolver.lookup(image, key) for image in known.unresolved(model.spec)}
 
     async def _level(self, namespace: str) -> PodSecurity:
         known = self._levels.get(namespace)

@@ -7,7 +7,7 @@ it, nor what was done before.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -20,10 +20,11 @@ from warmpod.controller.kinds import CONTROLLER_REVISION, Kind
 from warmpod.controller.observed import Observed, StoredRevision
 from warmpod.controller.registry import Resolution, Resolved, Unresolved
 from warmpod.controller.transitions import Transition
-from warmpod.controller.views import Meta, PodView
+from warmpod.controller.views import Meta
 from warmpod.resources import daemonset, deployment, disruption_budget, rbac, revision, service
+from warmpod.resources.digests import Digests
 from warmpod.resources.names import REVISION_LABEL
-from warmpod.resources.revision import Digests, Revision
+from warmpod.resources.revision import Revision
 
 Object = dict[str, Any]
 
@@ -86,7 +87,7 @@ def _plan(observed: Observed, model: WarmModel, now: datetime) -> Plan:
         rendered = _render(observed, model)
         if rendered is not None:
             apply.append(revision.build(model, rendered))
-            events = tuple(_revision_events(observed, rendered, facts))
+            events = tuple(_revision_events(observed, model, rendered, facts))
     previous = observed.view.body.get("status") or {}
     new = _status(observed, model, facts, stored.revision if stored else None, previous)
     return Plan(
@@ -121,16 +122,15 @@ def _blocked(observed: Observed, facts: Facts) -> bool:
 
 def _render(observed: Observed, model: WarmModel) -> Revision | None:
     """The templates, once it is known what the tags stand for; None while that is asked."""
-    engine = observed.resolutions.get(model.spec.engine.image)
-    weights = observed.resolutions.get(model.spec.model.image)
-    if engine is None or weights is None:
+    answers = observed.resolutions
+    if any(answers.get(image) is None for image in Digests(None, None).unresolved(model.spec)):
         return None
     number = 1 + max((s.revision.number for s in observed.revisions), default=0)
-    digests = Digests(engine=_digest(engine), model=_digest(weights))
+    digests = Digests.resolved(model.spec, lambda image: _digest(answers[image]))
     return revision.render(model, digests, observed.pod_security, observed.settings, number)
 
 
-def _digest(answer: Resolution) -> str | None:
+def _digest(answer: Resolution | None) -> str | None:
     return answer.digest if isinstance(answer, Resolved) else None
 
 
@@ -151,7 +151,7 @@ def _engine_revision(observed: Observed, stored: Revision, facts: Facts) -> Revi
     scaled. With no node eligible there is nobody to verify, and the scheduler must be heard (a
     cluster autoscaler listens to it). Once started, a revision is not taken back.
     """
-    live = observed.deployment.revision if observed.deployment else ""
+    live = observed.deployment.template if observed.deployment else ""
     if live == stored.hash or facts.verified or facts.eligible == 0:
         return stored
     previous = _stored(observed, live)
@@ -173,24 +173,22 @@ def _age(found: StoredRevision) -> tuple[int, str]:
 
 
 def _live(observed: Observed) -> Iterator[str]:
-    for workload in (observed.daemon_set, observed.deployment):
-        if workload is not None:
-            yield workload.revision
-    yield from _revisions_of(observed.engine_pods)
-    yield from _revisions_of(observed.prefetch_pods)
-
-
-def _revisions_of(pods: Iterable[PodView]) -> Iterator[str]:
-    for pod in pods:
+    """Of engines. Prefetch pods need no stored revision: their DaemonSet has its template."""
+    if observed.deployment is not None:
+        yield observed.deployment.template
+    for pod in observed.engine_pods:
         yield pod.meta.labels.get(REVISION_LABEL, "")
 
 
-def _revision_events(observed: Observed, rendered: Revision, facts: Facts) -> Iterator[Transition]:
+def _revision_events(
+    observed: Observed, model: WarmModel, rendered: Revision, facts: Facts
+) -> Iterator[Transition]:
+    source = model.spec.model
     yield Transition(
         "Normal",
         reasons.REVISION_CREATED,
         f"revision {rendered.hash}: engine {rendered.digests.engine or 'by tag'}, "
-        f"model {rendered.digests.model or 'by tag'}",
+        f"model {rendered.digests.model or ('by tag' if source.image else source.text)}",
     )
     for answer in observed.resolutions.values():
         if isinstance(answer, Unresolved):
@@ -212,7 +210,8 @@ def _status(
     generation = observed.view.meta.generation
     merged = conditions.merge(found, previous.get("conditions") or [], generation, facts.now)
     digest = stored.digests.model if stored else None
-    return status.build(facts, previous, model.name, generation, digest, merged)
+    resolved = {"source": model.spec.model.text} | ({"digest": digest} if digest else {})
+    return status.build(facts, previous, model.name, generation, resolved, merged)
 
 
 def _look_again(observed: Observed, facts: Facts) -> float | None:

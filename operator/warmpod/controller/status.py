@@ -21,11 +21,11 @@ def build(
     previous: dict[str, Any],
     name: str,
     generation: int,
-    digest: str | None,
+    model: dict[str, str],
     conditions: list[dict[str, Any]],
 ) -> dict[str, Any]:
     """`previous`: the status as it is, from which only past start-ups are taken."""
-    status = {
+    return {
         "observedGeneration": generation,
         "replicas": facts.serving,
         "readyReplicas": facts.ready,
@@ -35,12 +35,10 @@ def build(
         "selector": serving_selector(name),
         "conditions": conditions,
         "revision": facts.revision,
+        "model": model,
         "nodes": _nodes(facts),
         "lastStartups": startups.last(facts.engine_pods, previous, facts.now),
     }
-    if digest is not None:
-        status["model"] = {"digest": digest}
-    return status
 
 
 def build_invalid(

@@ -21,7 +21,7 @@ from warmpod.controller.kinds import (
     WARM_MODEL,
     Kind,
 )
-from warmpod.resources.names import MODEL_LABEL, REVISION_LABEL
+from warmpod.resources.names import MODEL_LABEL, PREFETCH_LABEL, REVISION_LABEL
 from warmpod.startup.pod import PodFacts
 from warmpod.startup.pod_reader import facts_of
 
@@ -108,8 +108,9 @@ class WorkloadView:
     observed_generation: int
     desired: int
     """Pods that its controller wants: spec.replicas, or the number of eligible nodes."""
-    revision: str
-    """Our revision label in its pod template."""
+    template: str
+    """Which of ours its pod template is, by its label: the revision of engine pods, the identity of
+    prefetch pods."""
     conditions: Mapping[str, ConditionView]
 
     @property
@@ -236,7 +237,7 @@ def _workload(kind: Kind, meta: Meta, obj: Object) -> WorkloadView:
         meta=meta,
         observed_generation=int(status.get("observedGeneration") or 0),
         desired=int(desired),
-        revision=labels.get(REVISION_LABEL, ""),
+        template=labels.get(REVISION_LABEL if kind is DEPLOYMENT else PREFETCH_LABEL, ""),
         conditions=conditions_of(status),
     )
 
