@@ -122,7 +122,7 @@ UNSUPPORTED_ARGUMENT = Reason(
 MODEL_NOT_FOUND = Reason(
     "ModelNotFound",
     "The engine found no model at the path it was given.",
-    "Check that spec.model.image holds the model at its root.",
+    "Check that the source in spec.model holds the model at its root.",
 )
 PORT_IN_USE = Reason(
     "PortInUse",
@@ -142,7 +142,7 @@ GPU_BUSY = Reason(
 MISSING_TOKEN = Reason(
     "MissingToken",
     "The engine tried to download a file that needs a token.",
-    "Put the file into spec.model.image, or set HF_TOKEN in spec.engine.env.",
+    "Add the file to the source in spec.model, or set HF_TOKEN in spec.engine.env.",
 )
 UNSUPPORTED_MODEL = Reason(
     "UnsupportedModel",
@@ -185,12 +185,12 @@ REMOTE_CODE_NEEDED = Reason(
 GATED_MODEL = Reason(
     "GatedModel",
     "The engine tried to download a file that the account of its token may not have.",
-    "Put the file into spec.model.image, or have the model's owners grant access to the account.",
+    "Add the file to the source in spec.model, or have its owners grant access to the account.",
 )
 WEIGHTS_DAMAGED = Reason(
     "WeightsDamaged",
     "The engine cannot read a weights file: it is cut short, or is no safetensors file.",
-    "Build and push the image in spec.model.image again.",
+    "Put the file right in the source in spec.model.",
 )
 SHARED_MEMORY_TOO_SMALL = Reason(
     "SharedMemoryTooSmall",
@@ -256,24 +256,23 @@ VERIFYING = Reason("Verifying", "The agent reads the weights and compares their 
 LOADING = Reason("Loading", "The verified weights are being brought into memory.")
 WEIGHTS_MISSING = Reason(
     "WeightsMissing",
-    "A file that the weights image promises is not in it.",
-    "Build and push the image in spec.model.image again.",
+    "A file that the manifest of the weights promises is not there.",
+    "Build and push the image again, or put the file right in the source in spec.model.",
 )
 SIZE_MISMATCH = Reason(
     "SizeMismatch",
     "A weights file has another size than its manifest says.",
-    "Build and push the image in spec.model.image again.",
+    "Build and push the image again, or put the file right in the source in spec.model.",
 )
 DIGEST_MISMATCH = Reason(
     "DigestMismatch",
     "A weights file has other content than its manifest says.",
-    "Build and push the image in spec.model.image again; suspect the node's disk if only one "
-    "node reports it.",
+    "Build and push the image again; suspect the node's disk if only one node reports it.",
 )
 WEIGHTS_NOT_READABLE = Reason(
     "WeightsNotReadable",
     "The agent may not read a weights file.",
-    "Give the files in the image in spec.model.image mode 0644 and directories 0755.",
+    "Give the files of the source in spec.model mode 0644 and directories 0755.",
 )
 NOT_RESIDENT = Reason(
     "NotResident",
@@ -335,7 +334,8 @@ UNKNOWN_ARGUMENT = Reason(
 IMAGE_NOT_FOUND = Reason(
     "ImageNotFound",
     "The registry does not have the image.",
-    "Correct the reference in spec.model.image or spec.engine.image, or push the image.",
+    "Correct the reference in spec.model, spec.additionalModels or spec.engine.image, or push the "
+    "image.",
 )
 IMAGE_PULL_AUTH = Reason(
     "ImagePullAuth",
@@ -350,7 +350,7 @@ IMAGE_PULL_FAILED = Reason(
 INVALID_IMAGE_NAME = Reason(
     "InvalidImageName",
     "The image reference is not a valid one.",
-    "Correct spec.model.image or spec.engine.image.",
+    "Correct the image in spec.model, spec.additionalModels or spec.engine.",
 )
 ARCH_MISMATCH = Reason(
     "ArchMismatch",
@@ -381,7 +381,7 @@ CONTAINER_CRASH_LOOPING = Reason(
 WEIGHTS_INIT_FAILED = Reason(
     "WeightsInitFailed",
     "The init container could not fill the pod's memory volume with verified weights.",
-    "The message carries its last words; check spec.weights.size and spec.model.image.",
+    "The message carries its last words; check spec.weights.size and the source in spec.model.",
 )
 POD_FAILED = Reason(
     "PodFailed",

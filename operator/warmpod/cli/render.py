@@ -65,11 +65,12 @@ def age(then: str | None, now: datetime) -> str:
 
 def _summary(model: Document) -> Table:
     found, spec, metadata = model.get("status", {}), model.get("spec", {}), model["metadata"]
-    nodes = found.get("nodes", {})
+    nodes, resolved = found.get("nodes", {}), found.get("model", {})
+    image = spec.get("model", {}).get("image", "")
     rows = [
         ("WarmModel", f"{metadata['namespace']}/{metadata['name']}"),
-        ("Model", spec.get("model", {}).get("image", "")),
-        ("Digest", found.get("model", {}).get("digest") or "not resolved"),
+        ("Model", resolved.get("source") or image),
+        *([("Digest", resolved.get("digest") or "not resolved")] if image or not resolved else []),
         ("Revision", found.get("revision", "none yet")),
         (
             "Pods",
@@ -120,7 +121,7 @@ def _pods(title: str, pods: list[Document], condition: str, now: datetime) -> Ta
         table.add_row(
             Text(pod["metadata"]["name"]),
             Text(pod.get("spec", {}).get("nodeName") or "none"),
-            Text(_label(pod, "revision")),
+            Text(_label(pod, "revision") or _label(pod, "prefetch")),
             Text(_label(pod, "role")),
             _coloured(short, found.get("status", "Unknown")),
             Text(found.get("reason", "")),

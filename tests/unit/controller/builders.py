@@ -25,6 +25,7 @@ from warmpod.resources.names import (
     COMPONENT_LABEL,
     MANAGED_BY_LABEL,
     MODEL_LABEL,
+    PREFETCH_LABEL,
     REVISION_LABEL,
     ROLE_LABEL,
 )
@@ -103,6 +104,7 @@ class PodWrapper:
     name: str
     component: str
     revision: str = ""
+    """Of a prefetch pod the identity of its template."""
     node: str = "node-1"
     phase: str = "Pending"
     created: str = ago(minutes=2)
@@ -211,9 +213,11 @@ class PodWrapper:
         )
 
     def body(self) -> Object:
-        labels = {COMPONENT_LABEL: self.component, REVISION_LABEL: self.revision}
+        labels = {COMPONENT_LABEL: self.component}
         if self.component == "engine":
-            labels[ROLE_LABEL] = "serving"
+            labels |= {ROLE_LABEL: "serving", REVISION_LABEL: self.revision}
+        else:
+            labels[PREFETCH_LABEL] = self.revision
         meta = owned(self.name, **labels)
         meta["creationTimestamp"] = self.created
         if self.deleting:
@@ -276,6 +280,11 @@ class World:
     def hash(self) -> str:
         return revision.compute_hash(self.parsed.spec)
 
+    @property
+    def identity(self) -> str:
+        """Of the prefetch pods of the present spec."""
+        return self._rendered().prefetch_hash
+
     def change(self, **spec: Any) -> World:
         """The spec is edited; everything else is as it was."""
         model = deepcopy(self.model)
@@ -287,14 +296,17 @@ class World:
 
     def store(self, *, number: int = 1, digests: Digests | None = None) -> World:
         """The present spec's revision is in a ControllerRevision."""
+        return replace(self, stored=(*self.stored, self._rendered(number, digests)))
+
+    def _rendered(self, number: int = 1, digests: Digests | None = None) -> Revision:
         known = digests or Digests(ENGINE_DIGEST, MODEL_DIGEST)
-        rendered = revision.render(self.parsed, known, "privileged", SETTINGS, number)
-        return replace(self, stored=(*self.stored, rendered))
+        return revision.render(self.parsed, known, "privileged", SETTINGS, number)
 
     def prefetching(self, nodes: int, *pods: PodWrapper, of: str = "") -> World:
         """The DaemonSet of the present revision exists and wants that many pods."""
-        workload = daemon_set(of or self.hash, nodes)
-        return replace(self, daemon_set=workload, prefetch_pods=self._views(pods))
+        workload = daemon_set(of or self.identity, nodes)
+        views = self._views(pods, self.identity)
+        return replace(self, daemon_set=workload, prefetch_pods=views)
 
     def deployed(
         self,
@@ -304,10 +316,10 @@ class World:
         conditions: Iterable[Object] = (),
     ) -> World:
         workload = deployment(of or self.hash, replicas, conditions)
-        return replace(self, deployment=workload, engine_pods=self._views(pods))
+        return replace(self, deployment=workload, engine_pods=self._views(pods, self.hash))
 
-    def _views(self, pods: Iterable[PodWrapper]) -> tuple[PodView, ...]:
-        return tuple((pod if pod.revision else pod.of(self.hash)).view() for pod in pods)
+    def _views(self, pods: Iterable[PodWrapper], default: str) -> tuple[PodView, ...]:
+        return tuple((pod if pod.revision else pod.of(default)).view() for pod in pods)
 
     def observed(self) -> Observed:
         view = project(WARM_MODEL, self.model)
@@ -358,14 +370,14 @@ def revision_view(name: str) -> RevisionView:
     return found
 
 
-def daemon_set(revision_hash: str, nodes: int, *, observed: int = 1) -> WorkloadView:
+def daemon_set(identity: str, nodes: int, *, observed: int = 1) -> WorkloadView:
     found = project(
         DAEMON_SET,
         {
             "apiVersion": "apps/v1",
             "kind": "DaemonSet",
-            "metadata": owned(f"{NAME}-prefetch"),
-            "spec": {"template": {"metadata": {"labels": {REVISION_LABEL: revision_hash}}}},
+            "metadata": owned(f"{NAME}-prefetch-{identity}"),
+            "spec": {"template": {"metadata": {"labels": {PREFETCH_LABEL: identity}}}},
             "status": {"observedGeneration": observed, "desiredNumberScheduled": nodes},
         },
     )

@@ -495,7 +495,7 @@ def test_a_message_names_object_cause_and_remedy() -> None:
     message = READY["image missing"][0].conditions()["Ready"]["message"]
     assert "pod llama-prefetch-0 on node node-1, container agent" in message
     assert "not found" in message
-    assert "spec.model.image" in message
+    assert "spec.model" in message
 
 
 def test_the_kubelets_changing_words_change_no_message() -> None:
@@ -543,7 +543,7 @@ def test_unknown_arguments_are_named_even_when_all_is_well() -> None:
 
 
 def test_who_serves_meanwhile_is_told() -> None:
-    world = SERVING.change(engine={"args": ["--new"]}).store(number=2).prefetching(1, prefetch())
+    world = SERVING.change(weights={"size": "1Gi"}).store(number=2).prefetching(1, prefetch())
     message = world.conditions()["Ready"]["message"]
     assert "previous revision serve" in message
 

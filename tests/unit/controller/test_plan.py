@@ -25,9 +25,9 @@ from unit.controller.builders import (
 )
 from warmpod.controller import plan as planning
 from warmpod.controller.facts import MIN_READY
-from warmpod.controller.registry import NotFound, Unresolved
+from warmpod.controller.registry import NotFound, Resolved, Unresolved
 from warmpod.resources import revision
-from warmpod.resources.names import REVISION_LABEL
+from warmpod.resources.names import PREFETCH_LABEL, REVISION_LABEL
 from warmpod.resources.revision import Digests
 from warmpod.resources.settings import Settings
 
@@ -38,10 +38,10 @@ def kinds(plan: planning.Plan) -> list[str]:
     return [obj["kind"] for obj in plan.apply]
 
 
-def template_of(obj: dict[str, Any] | None) -> str:
+def template_of(obj: dict[str, Any] | None, label: str = REVISION_LABEL) -> str:
     assert obj is not None
-    label: str = obj["spec"]["template"]["metadata"]["labels"][REVISION_LABEL]
-    return label
+    value: str = obj["spec"]["template"]["metadata"]["labels"][label]
+    return value
 
 
 # --- The steps of a new WarmModel -----------------------------------------------------------------
@@ -118,7 +118,7 @@ def test_hold(world: World, starts: bool) -> None:
 
 def test_no_eligible_node_counts_only_when_the_daemonset_controller_has_looked() -> None:
     world = World().store()
-    world = replace(world, daemon_set=daemon_set(world.hash, 0, observed=0))
+    world = replace(world, daemon_set=daemon_set(world.identity, 0, observed=0))
     assert "Deployment" not in kinds(world.plan())
 
 
@@ -130,17 +130,25 @@ def test_what_was_started_is_not_taken_back() -> None:
 
 def test_the_previous_revision_stays_and_is_scaled_until_the_new_one_is_verified() -> None:
     before = World().store().prefetching(1, prefetch().resident()).deployed(engine().warm())
-    after = before.change(engine={"args": ["--new"]}, replicas=3).store(number=2)
+    after = before.change(weights={"size": "1Gi"}, replicas=3).store(number=2)
     assert after.hash != before.hash
     plan = after.plan()
     live = applied(plan, "Deployment")
     assert template_of(live) == before.hash
     assert live is not None
     assert live["spec"]["replicas"] == 3
-    assert template_of(applied(plan, "DaemonSet")) == after.hash
+    assert template_of(applied(plan, "DaemonSet"), PREFETCH_LABEL) == after.identity
 
     verified = after.prefetching(1, prefetch().resident())
     assert template_of(applied(verified.plan(), "Deployment")) == after.hash
+
+
+def test_a_change_of_the_engine_alone_leaves_the_prefetch_pods_and_starts_at_once() -> None:
+    before = World().store().prefetching(1, prefetch().resident()).deployed(engine().warm())
+    after = before.change(engine={"args": ["--new"]}).store(number=2)
+    plan = after.plan()
+    assert applied(plan, "DaemonSet") == applied(before.plan(), "DaemonSet")
+    assert template_of(applied(plan, "Deployment")) == after.hash
 
 
 def test_without_the_previous_template_the_deployment_is_left_alone() -> None:
@@ -292,6 +300,42 @@ def test_requeue(world: World, seconds: float | None) -> None:
     assert world.plan().requeue_after == seconds
 
 
+# --- Sources that are no images -------------------------------------------------------------------
+
+DRAFT_IMAGE = "models/draft:1"
+HUB = {"huggingFace": {"repository": "org/llama"}}
+
+
+def with_source(source: dict[str, Any], **spec: Any) -> World:
+    model = warm_model(**spec)
+    model["spec"]["model"] = source
+    return World(model=model)
+
+
+def test_what_is_no_image_is_not_asked_for() -> None:
+    world = replace(with_source(HUB), resolutions={ENGINE_IMAGE: Resolved(ENGINE_DIGEST)})
+    plan = world.plan()
+    stored = applied(plan, "ControllerRevision")
+    assert stored is not None
+    assert stored["data"]["digests"] == {"engine": ENGINE_DIGEST, "model": None}
+    assert "model https://huggingface.co/org/llama@main" in plan.events[0].message
+    status = world.store().plan().status
+    assert status is not None
+    assert status["model"] == {"source": "https://huggingface.co/org/llama@main"}
+
+
+@pytest.mark.parametrize("answer", [None, Resolved("sha256:" + "d" * 64)])
+def test_images_of_additional_models_are_resolved_too(answer: Resolved | None) -> None:
+    world = with_source(HUB, additionalModels=[{"name": "draft", "image": DRAFT_IMAGE}])
+    answers = {ENGINE_IMAGE: Resolved(ENGINE_DIGEST), DRAFT_IMAGE: answer}
+    stored = applied(replace(world, resolutions=answers).plan(), "ControllerRevision")
+    if answer is None:
+        assert stored is None
+    else:
+        assert stored is not None
+        assert stored["data"]["digests"]["additional"] == {"draft": answer.digest}
+
+
 # --- The plan is a pure function ------------------------------------------------------------------
 
 
@@ -313,7 +357,7 @@ def test_digests_unknown_when_stored_stay_unknown() -> None:
     plan = world.plan()
     assert "ControllerRevision" not in kinds(plan)
     assert plan.status is not None
-    assert "model" not in plan.status
+    assert plan.status["model"] == {"source": MODEL_IMAGE}
 
 
 def test_revision_hash_is_what_the_status_names() -> None:

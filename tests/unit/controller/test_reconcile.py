@@ -123,6 +123,9 @@ class Cluster:
         return [obj["reason"] for obj in self.kube.objects.values() if obj["kind"] == "Event"]
 
 
+DAEMON_SET_NAME = f"{NAME}-prefetch-{World().identity}"
+
+
 @pytest.fixture
 def cluster() -> Cluster:
     found = Cluster()
@@ -133,9 +136,9 @@ def cluster() -> Cluster:
 async def bring_up(cluster: Cluster) -> None:
     await cluster.reconcile()
     status = {"observedGeneration": 1, "desiredNumberScheduled": 1}
-    cluster.update(DAEMON_SET, f"{NAME}-prefetch", status=status)
+    cluster.update(DAEMON_SET, DAEMON_SET_NAME, status=status)
     revision = World().hash
-    cluster.kube.put(prefetch().of(revision).resident().body())
+    cluster.kube.put(prefetch().of(World().identity).resident().body())
     await cluster.reconcile()
     cluster.kube.put(engine().of(revision).warm().body())
     await cluster.reconcile()
@@ -144,7 +147,7 @@ async def bring_up(cluster: Cluster) -> None:
 async def test_from_nothing_to_warm(cluster: Cluster) -> None:
     await cluster.reconcile()
     assert cluster.kube.find(CONTROLLER_REVISION, f"{NAME}-{World().hash}") is not None
-    assert cluster.kube.find(DAEMON_SET, f"{NAME}-prefetch") is not None
+    assert cluster.kube.find(DAEMON_SET, DAEMON_SET_NAME) is not None
     assert cluster.kube.find(DEPLOYMENT, NAME) is None
     assert cluster.condition("Ready")["status"] == "Unknown"
     await bring_up(cluster)
@@ -221,7 +224,7 @@ async def test_a_deleted_child_comes_back(cluster: Cluster) -> None:
 async def test_refused_pods_of_the_daemonset_are_read_from_its_events(cluster: Cluster) -> None:
     await cluster.reconcile()
     status = {"observedGeneration": 1, "desiredNumberScheduled": 1}
-    cluster.update(DAEMON_SET, f"{NAME}-prefetch", status=status)
+    cluster.update(DAEMON_SET, DAEMON_SET_NAME, status=status)
     event = {
         "apiVersion": "v1",
         "kind": "Event",
@@ -238,7 +241,7 @@ async def test_refused_pods_of_the_daemonset_are_read_from_its_events(cluster: C
 async def test_a_namespace_that_may_not_be_read_counts_as_privileged(cluster: Cluster) -> None:
     cluster.kube.fail("get", "Namespace", ApiError(403, "Forbidden", "no"))
     await cluster.reconcile()
-    assert cluster.kube.find(DAEMON_SET, f"{NAME}-prefetch") is not None
+    assert cluster.kube.find(DAEMON_SET, DAEMON_SET_NAME) is not None
 
 
 async def test_a_model_that_is_gone_is_forgotten(cluster: Cluster) -> None:
@@ -285,7 +288,7 @@ async def test_retry_after_on_the_status(cluster: Cluster) -> None:
 async def test_a_lost_event_stops_nothing(cluster: Cluster) -> None:
     cluster.kube.fail("create", "Event", ApiError(500, "x", "x"))
     await cluster.reconcile()
-    assert cluster.kube.find(DAEMON_SET, f"{NAME}-prefetch") is not None
+    assert cluster.kube.find(DAEMON_SET, DAEMON_SET_NAME) is not None
     assert "warmpod_operator_events_lost_total 1.0" in generate_latest(cluster.counters).decode()
 
 
@@ -363,7 +366,7 @@ async def test_a_model_that_was_deleted_without_its_children_takes_them_over(
     await bring_up(cluster)
     templates = [
         (cluster.kube.find(kind, name) or {})["spec"]["template"]
-        for kind, name in ((DEPLOYMENT, NAME), (DAEMON_SET, f"{NAME}-prefetch"))
+        for kind, name in ((DEPLOYMENT, NAME), (DAEMON_SET, DAEMON_SET_NAME))
     ]
     for obj in list(cluster.kube.objects.values()):
         meta = {k: v for k, v in obj["metadata"].items() if k != "ownerReferences"}
@@ -381,7 +384,7 @@ async def test_a_model_that_was_deleted_without_its_children_takes_them_over(
         assert owned["metadata"]["ownerReferences"][0]["uid"] == "uid-again"
     assert templates == [
         (cluster.kube.find(kind, name) or {})["spec"]["template"]
-        for kind, name in ((DEPLOYMENT, NAME), (DAEMON_SET, f"{NAME}-prefetch"))
+        for kind, name in ((DEPLOYMENT, NAME), (DAEMON_SET, DAEMON_SET_NAME))
     ]
 
 
