@@ -18,6 +18,8 @@ SAMPLES = sorted((ROOT / "manifests/samples").glob("*.yaml"))
 
 NOW = "2026-01-01T00:00:00Z"
 RESIDENT: JsonObject = {"medium": "NodeMemory", "size": "17Gi"}
+STAGING: JsonObject = {"persistentVolumeClaim": {"claimName": "staging"}}
+PEM = "-----BEGIN PUBLIC KEY-----\nMFkw\n-----END PUBLIC KEY-----\n"
 VOLUME: JsonObject = {"name": "data", "emptyDir": {}}
 
 
@@ -72,6 +74,40 @@ ACCEPTED: dict[str, dict[str, Any]] = {
     "scaled to zero": {"replicas": 0},
     "served name with a slash": {"model.servedName": "meta-llama/Llama-3.1-8B"},
     "digest": {"model.image": f"registry.example.com:5000/m@sha256:{'a' * 64}"},
+    "hugging face": {
+        "model": {
+            "huggingFace": {
+                "repository": "meta-llama/Llama-3.1-8B",
+                "revision": "refs/pr/1",
+                "endpoint": "https://hub.example.com/mirror",
+                "secretName": "hub",
+                "include": ["*.safetensors", "*.json"],
+                "exclude": ["original/*"],
+            }
+        }
+    },
+    "bucket": {"model": {"s3": {"uri": "s3://models/llama/1", "endpoint": "http://minio:9000"}}},
+    "whole bucket": {"model": {"s3": {"uri": "s3://models"}}},
+    "archive": {"model": {"http": {"url": "https://example.com:8443/a@b/llama.tar.gz?sig=x"}}},
+    "listing": {"model": {"http": {"url": "https://example.com/llama/"}}},
+    "claim": {"model": {"persistentVolumeClaim": {"claimName": "c", "path": "a/..b/c."}}},
+    "path of the node": {"model": {"nodePath": {"path": "/data/models/llama..1"}}},
+    "signed image": {"model.verify": {"publicKey": PEM}},
+    "more models": {
+        "additionalModels": [
+            {"name": "draft", "image": "example.com/draft:1", "verify": {"publicKey": PEM}},
+            {"name": "lora", "s3": {"uri": "s3://models/lora"}},
+        ],
+        "weights.staging": STAGING,
+    },
+    "additional model that begins like the model": {
+        "model.servedName": "org/llama",
+        "additionalModels": [{"name": "orga", "image": "example.com/draft:1"}],
+    },
+    "staging in a claim": {
+        "model": {"s3": {"uri": "s3://models/llama"}},
+        "weights": {"staging": STAGING, "scrubSeconds": 600},
+    },
     "node memory": {"weights": RESIDENT},
     "pod memory, size as a number": {"weights": {"medium": "PodMemory", "size": 17179869184}},
     "image with a size": {"weights": {"size": "1.5Gi"}},
@@ -126,7 +162,89 @@ def test_accepted(api: Api, namespace: str, changes: dict[str, Any]) -> None:
 
 # what is wrong → (changes, what the message must say: the field, and the remedy where it is ours)
 REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
-    "no model image": ({"model.image": REMOVE}, ["spec.model.image", "Required"]),
+    "no source": ({"model.image": REMOVE}, ["spec.model", "set exactly one of image"]),
+    "two sources": (
+        {"model.s3": {"uri": "s3://models/llama"}},
+        ["spec.model", "set exactly one of image"],
+    ),
+    "no source of an additional model": (
+        {"additionalModels": [{"name": "draft"}]},
+        ["spec.additionalModels[0]", "set exactly one of image"],
+    ),
+    "repository without an organisation": (
+        {"model": {"huggingFace": {"repository": "llama"}}},
+        ["spec.model.huggingFace.repository"],
+    ),
+    "revision that climbs": (
+        {"model": {"huggingFace": {"repository": "a/b", "revision": "a/../b"}}},
+        ["spec.model.huggingFace.revision"],
+    ),
+    "endpoint with credentials": (
+        {"model": {"huggingFace": {"repository": "a/b", "endpoint": "https://u:p@example.com"}}},
+        ["spec.model.huggingFace.endpoint", "use secretName"],
+    ),
+    "bucket by another scheme": (
+        {"model": {"s3": {"uri": "gs://models/llama"}}},
+        ["spec.model.s3.uri"],
+    ),
+    "archive with credentials": (
+        {"model": {"http": {"url": "https://token@example.com/a.tar"}}},
+        ["spec.model.http.url", "use secretName"],
+    ),
+    "neither archive nor listing": (
+        {"model": {"http": {"url": "https://example.com/model.safetensors"}}},
+        ["spec.model.http.url", "must end in .tar"],
+    ),
+    "absolute path in a claim": (
+        {"model": {"persistentVolumeClaim": {"claimName": "c", "path": "/a"}}},
+        ["spec.model.persistentVolumeClaim.path"],
+    ),
+    "path that climbs out of a claim": (
+        {"model": {"persistentVolumeClaim": {"claimName": "c", "path": "a/../../b"}}},
+        ["spec.model.persistentVolumeClaim.path", "use the path that it leads to"],
+    ),
+    "whole node": ({"model": {"nodePath": {"path": "/"}}}, ["spec.model.nodePath.path"]),
+    "relative path of the node": (
+        {"model": {"nodePath": {"path": "data"}}},
+        ["spec.model.nodePath.path"],
+    ),
+    "path of the node with dots": (
+        {"model": {"nodePath": {"path": "/data/.."}}},
+        ["spec.model.nodePath.path", "use the path that it leads to"],
+    ),
+    "signature of what is no image": (
+        {"model": {"nodePath": {"path": "/data"}, "verify": {"publicKey": PEM}}},
+        ["spec.model", "verify", "leave it out"],
+    ),
+    "private key": (
+        {"model.verify": {"publicKey": PEM.replace("PUBLIC", "PRIVATE")}},
+        ["spec.model.verify.publicKey"],
+    ),
+    "additional model twice": (
+        {"additionalModels": [{"name": "a", "image": "a:1"}, {"name": "a", "image": "b:1"}]},
+        ["spec.additionalModels[1]", "Duplicate"],
+    ),
+    "additional model with the model's name": (
+        {"additionalModels": [{"name": "m", "image": "a:1"}], "model.servedName": "other"},
+        ["spec.additionalModels", "choose another name"],
+    ),
+    "additional model over the model": (
+        {"additionalModels": [{"name": "org", "image": "a:1"}], "model.servedName": "org/llama"},
+        ["spec.additionalModels", "choose another name"],
+    ),
+    "mount over an additional model": (
+        {
+            "additionalModels": [{"name": "draft", "image": "a:1"}],
+            "pod.volumes": [VOLUME],
+            "engine.volumeMounts": [{"name": "data", "mountPath": "/models/draft"}],
+        },
+        ["spec.engine.volumeMounts", "choose another mountPath"],
+    ),
+    "staging of nothing": (
+        {"weights.staging": STAGING},
+        ["spec", "weights.staging", "leave it out"],
+    ),
+    "scrub all the time": ({"weights.scrubSeconds": 60}, ["spec.weights.scrubSeconds"]),
     "no engine image": ({"engine.image": REMOVE}, ["spec.engine.image", "Required"]),
     "image with a space": ({"model.image": "m :1"}, ["spec.model.image"]),
     "negative replicas": ({"replicas": -1}, ["spec.replicas"]),

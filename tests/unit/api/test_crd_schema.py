@@ -137,6 +137,11 @@ def test_patterns_mean_the_same_to_go() -> None:
     assert [p for p in patterns if not (p.startswith("^") and p.endswith("$"))] == []
 
 
+def test_what_stands_twice_is_written_twice() -> None:
+    """Not every reader of a CRD knows YAML's references."""
+    assert not re.search(r"[&*]id[0-9]", to_yaml())
+
+
 def test_defaults_are_what_the_models_have() -> None:
     spec = ROOT["properties"]["spec"]["properties"]
     assert spec["replicas"]["default"] == 1

@@ -18,6 +18,9 @@ GOOD: dict[str, Any] = {
 }
 
 
+PEM = "-----BEGIN PUBLIC KEY-----\nMFkw\n-----END PUBLIC KEY-----\n"
+
+
 def changed(path: str, value: Any) -> dict[str, Any]:
     obj = copy.deepcopy(GOOD)
     *parents, last = path.split(".")
@@ -53,6 +56,46 @@ def test_opaque_structures_come_through_as_they_are() -> None:
 
 
 @pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        ({"image": "models/m:1", "verify": {"publicKey": PEM}}, "models/m:1"),
+        ({"huggingFace": {"repository": "org/m"}}, "https://huggingface.co/org/m@main"),
+        (
+            {
+                "huggingFace": {
+                    "repository": "org/m",
+                    "revision": "refs/pr/1",
+                    "endpoint": "https://hub.example.com",
+                }
+            },
+            "https://hub.example.com/org/m@refs/pr/1",
+        ),
+        ({"s3": {"uri": "s3://bucket/a/b"}}, "s3://bucket/a/b"),
+        ({"http": {"url": "https://example.com/m.tgz?sig=x"}}, "https://example.com/m.tgz"),
+        ({"persistentVolumeClaim": {"claimName": "c"}}, "persistentVolumeClaim c/"),
+        (
+            {"persistentVolumeClaim": {"claimName": "c", "path": "a/b"}},
+            "persistentVolumeClaim c/a/b",
+        ),
+        ({"nodePath": {"path": "/data/m"}}, "nodePath /data/m"),
+    ],
+)
+def test_every_source_is_read_and_told_in_one_line(source: dict[str, Any], text: str) -> None:
+    """What may follow a ? is left out: some servers want a secret there."""
+    spec = WarmModel.parse(changed("spec.model", source)).spec
+    assert spec.model.text == text
+    assert (spec.model.remote is not None) == spec.has_downloads == ("://" in text)
+
+
+def test_a_staging_claim_counts_only_with_downloads() -> None:
+    staging = {"staging": {"persistentVolumeClaim": {"claimName": "c"}}}
+    obj = changed("spec.weights", staging)
+    assert WarmModel.parse(obj).spec.staging_claim is None
+    obj["spec"]["additionalModels"] = [{"name": "a", "s3": {"uri": "s3://bucket"}}]
+    assert WarmModel.parse(obj).spec.staging_claim == "c"
+
+
+@pytest.mark.parametrize(
     ("path", "value", "field", "words"),
     [
         ("spec.weights", {"medium": "PodMemory"}, "spec.weights", "size is needed"),
@@ -62,8 +105,18 @@ def test_opaque_structures_come_through_as_they_are() -> None:
         ("spec.engine.prot", 3, "spec.engine.prot", "upgrade the operator"),
         ("spec.replicas", "2", "spec.replicas", "integer"),
         ("spec.replicas", True, "spec.replicas", "integer"),
-        ("spec.model", {}, "spec.model.image", "set it"),
-        ("spec", None, "spec", "spec.model.image"),
+        ("spec.model", {}, "spec.model", "set exactly one of image, huggingFace, s3, http"),
+        ("spec.model.nodePath", {"path": "/data"}, "spec.model", "set exactly one of image"),
+        ("spec.model.huggingFace", {}, "spec.model.huggingFace.repository", "set it"),
+        (
+            "spec.model",
+            {"s3": {"uri": "s3://bucket"}, "verify": {"publicKey": PEM}},
+            "spec.model",
+            "verify needs the source image",
+        ),
+        ("spec.additionalModels", [{"name": "a"}], "spec.additionalModels[0]", "exactly one of"),
+        ("spec.weights.scrubSeconds", 599, "spec.weights.scrubSeconds", "equal to 600"),
+        ("spec", None, "spec", "spec.model"),
         ("metadata", None, "metadata", "apply"),
         ("metadata.uid", None, "metadata.uid", "apply"),
         ("metadata.name", "9", "metadata.name", "starts with a letter"),
@@ -108,7 +161,10 @@ PATHS = st.sampled_from(
         "metadata.generation",
         "metadata.deletionTimestamp",
         "spec",
+        "spec.model",
         "spec.model.servedName",
+        "spec.model.huggingFace",
+        "spec.additionalModels",
         "spec.weights",
         "spec.weights.size",
         "spec.engine",

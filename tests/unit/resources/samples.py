@@ -18,10 +18,25 @@ SETTINGS = Settings(operator_image="registry.example.com/warmpod/operator:1.0")
 Json = dict[str, Any]
 
 
+#: One of each source, as spec.model or an item of spec.additionalModels has it.
+SOURCES: dict[str, Json] = {
+    "image": {"image": "registry.example.com:5000/models/llama:1.0"},
+    "huggingFace": {"huggingFace": {"repository": "org/llama", "secretName": "hub"}},
+    "s3": {"s3": {"uri": "s3://models/llama", "region": "eu-central-1", "secretName": "bucket"}},
+    "http": {"http": {"url": "https://files.example.com/llama.tar.gz"}},
+    "claim": {"persistentVolumeClaim": {"claimName": "models", "path": "llama/1/"}},
+    "nodePath": {"nodePath": {"path": "/data/llama"}},
+}
+REMOTE = ("huggingFace", "s3", "http")
+MEDIA = ("Image", "NodeMemory", "PodMemory")
+
+
 def warm_model(name: str = "llama", **spec: Any) -> WarmModel:
     """A WarmModel whose spec is minimal but for the given fields; `model` and `engine` are
-    merged into the minimal ones."""
-    model = {"image": "registry.example.com:5000/models/llama:1.0"} | spec.pop("model", {})
+    merged into the minimal ones. A model without a source is an image."""
+    model = spec.pop("model", {})
+    if not any(source.keys() <= model.keys() for source in SOURCES.values()):
+        model = SOURCES["image"] | model
     engine = {"image": "vllm/vllm-openai:v0.32.0"} | spec.pop("engine", {})
     return WarmModel.parse(
         {

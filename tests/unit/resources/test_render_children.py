@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
@@ -57,7 +58,7 @@ def test_names() -> None:
     assert {kind: child["metadata"]["name"] for kind, child in BY_KIND.items()} == {
         "ControllerRevision": f"llama-{REVISION.hash}",
         "Deployment": "llama",
-        "DaemonSet": "llama-prefetch",
+        "DaemonSet": f"llama-prefetch-{REVISION.prefetch_hash}",
         "Service": "llama",
         "PodDisruptionBudget": "llama",
         "Role": "llama-warmpod",
@@ -69,8 +70,10 @@ def test_names() -> None:
 def test_the_longest_name_still_fits() -> None:
     model = warm_model(name="m" * 50)
     made = rendered(model)
-    for name in (names.daemonset(model), names.service_account(model), made.name):
+    for name in (names.service_account(model), made.name):
         assert len(name) <= 63
+    # Nobody makes a label of it, and names of pods are cut to fit.
+    assert len(names.daemonset(model, made.prefetch_hash)) <= 253
 
 
 def test_deployment() -> None:
@@ -85,19 +88,50 @@ def test_deployment() -> None:
     assert spec["template"] is REVISION.engine_template
 
 
-@pytest.mark.parametrize("kind", ["Deployment", "DaemonSet"])
-def test_selectors_match_the_pods_and_never_change(kind: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "labels"),
+    [
+        ("Deployment", {"warmpod.io/model", "warmpod.io/component"}),
+        ("DaemonSet", {"warmpod.io/model", "warmpod.io/component", "warmpod.io/prefetch"}),
+    ],
+)
+def test_selectors_match_the_pods_and_never_change(kind: str, labels: set[str]) -> None:
     spec = BY_KIND[kind]["spec"]
     selector = spec["selector"]["matchLabels"]
-    assert set(selector) == {"warmpod.io/model", "warmpod.io/component"}
+    assert set(selector) == labels
     assert selector.items() <= spec["template"]["metadata"]["labels"].items()
 
 
-def test_daemonset_updates_one_node_at_a_time() -> None:
-    assert BY_KIND["DaemonSet"]["spec"]["updateStrategy"] == {
-        "type": "RollingUpdate",
-        "rollingUpdate": {"maxUnavailable": 1},
-    }
+def test_the_daemonset_of_a_template_never_changes() -> None:
+    body = BY_KIND["DaemonSet"]
+    assert body["spec"]["updateStrategy"] == {"type": "OnDelete"}
+    assert body["metadata"]["labels"]["warmpod.io/prefetch"] == REVISION.prefetch_hash
+    template = copy.deepcopy(body["spec"]["template"])
+    assert template["metadata"]["labels"].pop("warmpod.io/prefetch") == REVISION.prefetch_hash
+    assert template == REVISION.prefetch_template
+
+
+def test_revisions_with_the_same_prefetch_pods_share_them() -> None:
+    other = warm_model(engine={"args": ["--max-model-len=8192"]}, warmup={"maxRounds": 7})
+    made = rendered(other)
+    assert made.hash != REVISION.hash
+    assert daemonset.build(other, made) == BY_KIND["DaemonSet"]
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"model": {"image": "other:1"}},
+        {"engine": {"image": "other:1"}},
+        {"weights": {"size": "1Gi"}},
+        {"pod": {"nodeSelector": {"a": "b"}}},
+        {"additionalModels": [{"name": "draft", "image": "draft:1"}]},
+    ],
+)
+def test_other_prefetch_pods_have_a_daemonset_of_their_own(spec: dict[str, Any]) -> None:
+    other = warm_model(**spec)
+    body = daemonset.build(other, rendered(other))
+    assert body["metadata"]["name"] != BY_KIND["DaemonSet"]["metadata"]["name"]
 
 
 def test_the_service_sees_serving_pods_at_whatever_port_they_have() -> None:

@@ -275,7 +275,10 @@ def test_pod_memory_is_filled_by_an_init_container_that_pays_for_it() -> None:
     assert mounts(fill)["/weights"]["name"] == "warmpod-weights"
     assert mounts(fill)["/images/model"]["readOnly"] is True
     config = json.loads(environment(fill)["WARMPOD_AGENT_CONFIG"])
-    assert (config["medium"], config["target"]) == ("PodMemory", "/weights")
+    assert config["medium"] == "PodMemory"
+    assert config["sets"][0]["target"] == "/weights/llama"
+    engine = mounts(container(spec, "engine"))["/models/llama"]
+    assert (engine["name"], engine["subPath"]) == ("warmpod-weights", "llama")
     assert [item["name"] for item in spec["initContainers"]] == ["warmup", "weights"]
     assert launcher_options(weights={"medium": "PodMemory", "size": "17Gi"}) == launcher_options()
 
@@ -463,6 +466,7 @@ def test_labels_of_the_pod() -> None:
             "warmpod.io/component": "engine",
             "warmpod.io/role": "serving",
             "warmpod.io/revision": made.hash,
+            "warmpod.io/prefetch": made.prefetch_hash,
         }
     }
 

@@ -6,27 +6,35 @@ from typing import Any
 
 import pytest
 
-from unit.resources.samples import engine_spec, prefetch_spec, warm_model
+from unit.resources.samples import engine_spec, prefetch_spec, rendered, warm_model
+from warmpod.api import WarmModel
 
 NODE_AFFINITY = {
     "requiredDuringSchedulingIgnoredDuringExecution": {
         "nodeSelectorTerms": [{"matchExpressions": [{"key": "gpu", "operator": "Exists"}]}]
     }
 }
-OURS = {
-    "weight": 100,
-    "podAffinityTerm": {
-        "labelSelector": {
-            "matchLabels": {"warmpod.io/model": "llama", "warmpod.io/component": "prefetch"}
-        },
-        "topologyKey": "kubernetes.io/hostname",
-    },
-}
+NOT_READY = {"key": "warmpod.io/not-ready", "operator": "Exists", "effect": "NoSchedule"}
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
-def test_a_preference_for_prefetched_nodes() -> None:
-    assert engine_spec(warm_model())["affinity"] == {"podAffinity": {PREFERRED: [OURS]}}
+def ours(model: WarmModel) -> dict[str, Any]:
+    resident = {
+        "warmpod.io/model": "llama",
+        "warmpod.io/component": "prefetch",
+        "warmpod.io/prefetch": rendered(model).prefetch_hash,
+        "warmpod.io/resident": "true",
+    }
+    term = {
+        "labelSelector": {"matchLabels": resident},
+        "topologyKey": "kubernetes.io/hostname",
+    }
+    return {"weight": 100, "podAffinityTerm": term}
+
+
+def test_a_preference_for_nodes_that_hold_the_weights() -> None:
+    model = warm_model()
+    assert engine_spec(model)["affinity"] == {"podAffinity": {PREFERRED: [ours(model)]}}
 
 
 def test_the_users_affinity_is_kept() -> None:
@@ -40,10 +48,10 @@ def test_the_users_affinity_is_kept() -> None:
             "requiredDuringSchedulingIgnoredDuringExecution": required,
         },
     }
-    affinity = engine_spec(warm_model(pod={"affinity": user}))["affinity"]
-    assert affinity == {
+    model = warm_model(pod={"affinity": user})
+    assert engine_spec(model)["affinity"] == {
         **user,
-        "podAffinity": {**user["podAffinity"], PREFERRED: [term, OURS]},
+        "podAffinity": {**user["podAffinity"], PREFERRED: [term, ours(model)]},
     }
 
 
@@ -66,8 +74,10 @@ def test_prefetch_pods_follow_the_engine_to_every_node() -> None:
     }
     prefetch = prefetch_spec(warm_model(pod=pod))
     engine = engine_spec(warm_model(pod=pod))
-    for field in ("nodeSelector", "tolerations", "imagePullSecrets", "priorityClassName"):
+    for field in ("nodeSelector", "imagePullSecrets", "priorityClassName"):
         assert prefetch[field] == engine[field] == pod[field]
+    assert engine["tolerations"] == pod["tolerations"]
+    assert prefetch["tolerations"] == [*engine["tolerations"], NOT_READY]
     assert prefetch["affinity"] == {"nodeAffinity": NODE_AFFINITY}
     for field in ("runtimeClassName", "schedulerName", "topologySpreadConstraints"):
         assert engine[field] == pod[field]
@@ -89,10 +99,12 @@ def test_prefetch_pods_tolerate_the_taints_of_the_engines_devices() -> None:
         {"key": "a"},
         {"key": "example.com/rdma", "operator": "Exists", "effect": "NoSchedule"},
         {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"},
+        NOT_READY,
     ]
     assert engine_spec(model)["tolerations"] == [{"key": "a"}]
 
 
 def test_nothing_is_said_about_placement_when_the_user_says_nothing() -> None:
     fields = {"nodeSelector", "tolerations", "affinity", "imagePullSecrets", "priorityClassName"}
-    assert not fields & prefetch_spec(warm_model()).keys()
+    assert fields & prefetch_spec(warm_model()).keys() == {"tolerations"}
+    assert prefetch_spec(warm_model())["tolerations"] == [NOT_READY]

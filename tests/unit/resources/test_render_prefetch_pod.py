@@ -62,15 +62,38 @@ def test_agent_config() -> None:
     assert config == {
         "model": "llama",
         "model_uid": "uid-1",
-        "revision": rendered(warm_model()).hash,
         "medium": "Image",
-        "source": "/images/model",
         "node_root": "/run/warmpod-weights",
-        "key": MODEL_DIGEST[7:39],
-        "target": "/weights",
+        "stage_root": "/run/warmpod-staged",
+        "state_dir": "/run/warmpod-agent",
         "port": 9181,
-        "scrub_seconds": 30,
+        "look_seconds": 10,
+        "scrub_seconds": None,
+        "sets": [
+            {
+                "name": "llama",
+                "source": "/images/model",
+                "key": MODEL_DIGEST[7:39],
+                "target": "/weights/llama",
+                "remote": None,
+                "credentials": None,
+                "verify": None,
+            }
+        ],
     }
+
+
+def test_the_kubelet_expands_nothing_in_the_agents_config() -> None:
+    source = {"repository": "org/llama", "exclude": ["$(HOME)*.bin"]}
+    config = environment(agent(model={"huggingFace": source}))["WARMPOD_AGENT_CONFIG"]
+    assert "$" not in config
+    (found,) = json.loads(config)["sets"]
+    assert found["remote"]["huggingFace"]["exclude"] == ["$(HOME)*.bin"]
+
+
+def test_files_are_read_again_as_often_as_the_spec_says() -> None:
+    config = environment(agent(weights={"scrubSeconds": 86400}))["WARMPOD_AGENT_CONFIG"]
+    assert json.loads(config)["scrub_seconds"] == 86400
 
 
 def test_node_memory_has_the_nodes_folder() -> None:
@@ -120,5 +143,13 @@ def test_labels_of_the_pod() -> None:
         "app.kubernetes.io/managed-by": "warmpod",
         "warmpod.io/model": "llama",
         "warmpod.io/component": "prefetch",
-        "warmpod.io/revision": made.hash,
     }
+
+
+def test_nothing_of_the_revision_is_in_it() -> None:
+    made = rendered(warm_model())
+    assert made.hash not in json.dumps(made.prefetch_template)
+
+
+def test_it_waits_behind_a_gate_until_it_is_its_turn() -> None:
+    assert prefetch_spec(warm_model())["schedulingGates"] == [{"name": "warmpod.io/prefetch"}]

@@ -8,11 +8,19 @@ from typing import Any
 
 import pytest
 
-from unit.resources.samples import ENGINE_DIGEST, MODEL_DIGEST, SETTINGS, rendered, warm_model
+from unit.resources.samples import (
+    ENGINE_DIGEST,
+    MODEL_DIGEST,
+    SETTINGS,
+    SOURCES,
+    rendered,
+    warm_model,
+)
 from warmpod.api import WarmModelSpec
 from warmpod.api.crd import crd
 from warmpod.resources import daemonset, deployment, revision
-from warmpod.resources.revision import Digests, InvalidRevision
+from warmpod.resources.digests import Digests
+from warmpod.resources.revision import InvalidRevision
 from warmpod.resources.settings import Settings
 
 DEFAULTS = {
@@ -66,8 +74,14 @@ def test_the_order_of_maps_is_not_in_it() -> None:
 SHAPING: list[dict[str, Any]] = [
     {"model": {"image": "other:1"}},
     {"model": {"servedName": "other"}},
+    {"model": {"huggingFace": {"repository": "org/llama"}}},
+    {"model": {"huggingFace": {"repository": "org/llama", "revision": "v1"}}},
+    {"model": {"nodePath": {"path": "/data"}}},
+    {"additionalModels": [{"name": "draft", "image": "draft:1"}]},
+    {"additionalModels": [{"name": "draft", "image": "draft:2"}]},
     {"weights": {"size": "1Gi"}},
     {"weights": {"size": "2Gi"}},
+    {"weights": {"scrubSeconds": 600}},
     {"engine": {"image": "other:1"}},
     {"engine": {"command": ["x"]}},
     {"engine": {"args": ["--a", "--b"]}},
@@ -142,6 +156,39 @@ def test_unresolved_digests_are_stored_as_such() -> None:
     assert revision.parse(revision.build(model, made)) == made
 
 
+def test_digests_of_additional_images_are_stored_and_older_revisions_have_none() -> None:
+    models = [
+        {"name": "draft", "image": "draft:1"},
+        {"name": "lora", "s3": {"uri": "s3://bucket/lora"}},
+    ]
+    model = warm_model(additionalModels=models)
+    digest = "sha256:" + "d" * 64
+    digests = Digests.resolved(
+        model.spec, lambda image: digest if image == "draft:1" else ENGINE_DIGEST
+    )
+    assert digests == Digests(ENGINE_DIGEST, ENGINE_DIGEST, {"draft": digest})
+    body = revision.build(model, rendered(model, digests=digests))
+    assert body["data"]["digests"]["additional"] == {"draft": digest}
+    assert f"draft@{digest}" in str(body["data"]["engineTemplate"])
+    assert revision.parse(body) == rendered(model, digests=digests)
+    del body["data"]["digests"]["additional"]
+    assert revision.parse(body).digests.additional == {}
+
+
+def test_images_without_a_digest_are_asked_for() -> None:
+    models = [{"name": "draft", "image": "draft:1"}, {"name": "lora", **SOURCES["s3"]}]
+    spec = warm_model(model=SOURCES["claim"], additionalModels=models).spec
+    assert Digests(None, None).unresolved(spec) == ("vllm/vllm-openai:v0.32.0", "draft:1")
+    assert Digests(ENGINE_DIGEST, None, {"draft": MODEL_DIGEST}).unresolved(spec) == ()
+
+
+def test_the_identity_of_prefetch_pods_survives_storing() -> None:
+    model = warm_model()
+    made = rendered(model)
+    assert revision.parse(revision.build(model, made)).prefetch_hash == made.prefetch_hash
+    assert len(made.prefetch_hash) == 8
+
+
 @pytest.mark.parametrize(
     "damage",
     [
@@ -153,6 +200,7 @@ def test_unresolved_digests_are_stored_as_such() -> None:
         lambda body: body["data"].update(engineTemplate="x"),
         lambda body: body["data"].pop("prefetchTemplate"),
         lambda body: body["data"]["digests"].update(model=3),
+        lambda body: body["data"]["digests"].update(additional={"draft": 3}),
     ],
 )
 def test_a_damaged_revision_is_refused_with_the_remedy(damage: Any) -> None:

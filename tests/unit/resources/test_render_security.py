@@ -8,12 +8,16 @@ import pytest
 
 from unit.resources.pod_security import violations
 from unit.resources.samples import (
+    REMOTE,
+    SOURCES,
     container,
     engine_spec,
     prefetch_spec,
     warm_model,
 )
 from warmpod.resources.security import PodSecurity, level_of, refusal
+
+STAGING = {"staging": {"persistentVolumeClaim": {"claimName": "staging"}}}
 
 
 @pytest.mark.parametrize("level", ["baseline", "restricted"])
@@ -34,6 +38,61 @@ def test_node_memory_is_refused_before_anything_is_made(level: PodSecurity) -> N
     assert violations(engine_spec(model, pod_security=level), level) != []
     assert refusal(model, "privileged") is None
     assert refusal(warm_model(), level) is None
+
+
+PATHS = [
+    ({"model": SOURCES["nodePath"]}, "spec.model.nodePath", "persistentVolumeClaim"),
+    ({"model": SOURCES["s3"]}, "spec.model", "set spec.weights.staging"),
+    (
+        {"additionalModels": [{"name": "a", **SOURCES["claim"]}, {"name": "b", **SOURCES["http"]}]},
+        "spec.additionalModels[1]",
+        "set spec.weights.staging",
+    ),
+    (
+        {"additionalModels": [{"name": "a", **SOURCES["nodePath"]}], "weights": STAGING},
+        "spec.additionalModels[0].nodePath",
+        "use an image",
+    ),
+]
+
+
+@pytest.mark.parametrize("level", ["baseline", "restricted"])
+@pytest.mark.parametrize(("spec", "field", "remedy"), PATHS)
+def test_sources_on_the_nodes_disk_are_refused_where_it_is_forbidden(
+    level: PodSecurity, spec: dict[str, Any], field: str, remedy: str
+) -> None:
+    model = warm_model(**spec)
+    text = refusal(model, level) or ""
+    assert text.startswith(field)
+    assert remedy in text
+    assert "namespace models" in text
+    pods = (engine_spec(model, pod_security=level), prefetch_spec(model, pod_security=level))
+    assert any(violations(pod, level) for pod in pods)
+    assert refusal(model, "privileged") is None
+
+
+@pytest.mark.parametrize("level", ["baseline", "restricted"])
+@pytest.mark.parametrize("medium", ["Image", "PodMemory"])
+@pytest.mark.parametrize("source", ["huggingFace", "s3", "http", "claim"])
+def test_what_lies_in_claims_is_allowed_everywhere(
+    level: PodSecurity, medium: str, source: str
+) -> None:
+    staging = STAGING if source in REMOTE else {}
+    model = warm_model(model=SOURCES[source], weights={"medium": medium, "size": "1Gi", **staging})
+    assert refusal(model, level) is None
+    assert violations(engine_spec(model, pod_security=level), level) == []
+    assert violations(prefetch_spec(model, pod_security=level), level) == []
+
+
+def test_the_agent_may_write_to_the_claim_of_downloads_by_its_group() -> None:
+    downloads = {"model": SOURCES["s3"], "weights": STAGING}
+    context = prefetch_spec(warm_model(**downloads))["securityContext"]
+    assert context["fsGroup"] == 65532
+    assert context["fsGroupChangePolicy"] == "OnRootMismatch"
+    own = warm_model(**downloads, pod={"securityContext": {"fsGroup": 1000800000}})
+    assert prefetch_spec(own)["securityContext"]["fsGroup"] == 1000800000
+    on_disk = warm_model(model=SOURCES["s3"])
+    assert "fsGroup" not in prefetch_spec(on_disk)["securityContext"]
 
 
 def test_our_own_containers_are_restricted_everywhere() -> None:
