@@ -479,6 +479,7 @@ def test_printer_columns(api: Api, kubectl: Kubectl, namespace: str) -> None:
         "conditions": [{**condition, "lastTransitionTime": NOW}],
         "warmReplicas": 0,
         "nodes": {"eligible": 2, "prefetched": 2, "resident": 1},
+        "model": {"source": "example.com/m:1"},
     }
     set_status(api, namespace, status)
     heading, row = kubectl("-n", namespace, "get", "wm").splitlines()
