@@ -81,12 +81,13 @@ class Observer:
             engine_pods=_of(pods, "engine"),
             failures=failures,
         )
-        if isinstance(observed.model, InvalidSpec) or observed.model.deleting:
+        model = observed.model
+        if isinstance(model, InvalidSpec) or model.deleting:
             return observed
-        found = self._stored(observed, observed.model)
+        found = self._stored(observed, model)
         daemon_set = self._daemon_set(view, found.revision.prefetch_hash if found else "")
         observed = replace(observed, daemon_set=daemon_set)
-        return await self._complete(observed, observed.model)
+        return await self._complete(observed, model)
 
     async def _complete(self, observed: Observed, model: WarmModel) -> Observed:
         """With what must be asked for, which is only asked for when it can matter."""

@@ -319,7 +319,7 @@ def test_what_is_no_image_is_not_asked_for() -> None:
     assert stored is not None
     assert stored["data"]["digests"] == {"engine": ENGINE_DIGEST, "model": None}
     assert "model https://huggingface.co/org/llama@main" in plan.events[0].message
-    status = world.store().plan().status
+    status = world.store(digests=Digests(ENGINE_DIGEST, None)).plan().status
     assert status is not None
     assert status["model"] == {"source": "https://huggingface.co/org/llama@main"}
 
@@ -365,4 +365,4 @@ def test_revision_hash_is_what_the_status_names() -> None:
     status = world.plan().status
     assert status is not None
     assert status["revision"] == revision.compute_hash(world.parsed.spec)
-    assert status["model"] == {"digest": MODEL_DIGEST}
+    assert status["model"] == {"source": MODEL_IMAGE, "digest": MODEL_DIGEST}

@@ -70,12 +70,15 @@ def weights_of(pod: Json, name: str) -> Json:
 # --- every source in every medium -----------------------------------------------------------------
 
 
-@EVERY_SOURCE
+@pytest.mark.parametrize(
+    ("source", "staging"),
+    [
+        *(pytest.param(source, {}, id=source) for source in SOURCES),
+        *(pytest.param(source, STAGING, id=f"{source}-in-a-claim") for source in REMOTE),
+    ],
+)
 @EVERY_MEDIUM
-@pytest.mark.parametrize("staging", [{}, STAGING], ids=["node", "staging"])
 def test_mounts(source: str, medium: str, staging: Json, snapshot: SnapshotAssertion) -> None:
-    if staging and source not in REMOTE:
-        pytest.skip("nothing is downloaded")
     model = of(source, medium, **staging)
     engine, prefetch = engine_spec(model), prefetch_spec(model)
     found = {
