@@ -220,8 +220,9 @@ UNSUPPORTED_GPU = Reason(
 )
 DISK_FULL = Reason(
     "DiskFull",
-    "The engine could not write a file because a volume is full.",
-    "Give the volume named in the message more room; /dev/shm counts as memory of the pod.",
+    "A file could not be written because a disk or a volume is full.",
+    "Free the node's disk (crictl rmi --prune) or choose nodes with a bigger one; give a volume "
+    "that the message names more room (/dev/shm counts as memory of the pod).",
 )
 WORKER_DIED = Reason(
     "WorkerDied",
@@ -252,6 +253,7 @@ RECORDED = Reason("Recorded", "The message is the start-up time line of the curr
 
 RESIDENT = Reason("Resident", "The weights are verified and measured to be in the node's memory.")
 VERIFIED = Reason("Verified", "The weights are verified; each pod holds its own copy.")
+STAGING = Reason("Staging", "The agent downloads the weights from their source.")
 VERIFYING = Reason("Verifying", "The agent reads the weights and compares their digests.")
 LOADING = Reason("Loading", "The verified weights are being brought into memory.")
 WEIGHTS_MISSING = Reason(
@@ -272,22 +274,50 @@ DIGEST_MISMATCH = Reason(
 WEIGHTS_NOT_READABLE = Reason(
     "WeightsNotReadable",
     "The agent may not read a weights file.",
-    "Give the files of the source in spec.model mode 0644 and directories 0755.",
+    "Give the files of the source in spec.model mode 0644 and directories 0755: chmod -R a+rX.",
 )
 NOT_RESIDENT = Reason(
     "NotResident",
-    "Verified weights were dropped from memory; the agent brings them back.",
+    "Verified weights were dropped from memory, or changed since they were verified; the agent "
+    "reads them again.",
     "If it stays, the node is short of memory: raise spec.weights.size or free the node.",
 )
 MEMORY_TOO_SMALL = Reason(
     "MemoryTooSmall",
     "The weights do not fit into the memory they were given.",
-    "Raise spec.weights.size to the size of the weights, or use bigger nodes.",
+    "Raise spec.weights.size to the size of the weights, or use bigger nodes (kubectl describe "
+    "node shows what is taken).",
 )
 RESIDENCY_NOT_MEASURABLE = Reason(
     "ResidencyNotMeasurable",
     "The weights are verified, but this node gives no way to measure that they are in memory.",
     "Allow the agent CAP_IPC_LOCK (namespace level privileged), or use medium PodMemory.",
+)
+SOURCE_UNAUTHORIZED = Reason(
+    "SourceUnauthorized",
+    "The source of the weights does not know the caller (401): credentials are missing or wrong.",
+    "Put the keys that the message names into the Secret of the source's secretName; the agent "
+    "reads it again every half minute.",
+)
+SOURCE_FORBIDDEN = Reason(
+    "SourceForbidden",
+    "The source of the weights knows the caller and does not let it read them (403).",
+    "Accept the model's terms, or give the account the right that the message names.",
+)
+SOURCE_NOT_FOUND = Reason(
+    "SourceNotFound",
+    "The source of the weights has no such repository, revision, bucket or file (404).",
+    "Correct the field of spec.model that the message names.",
+)
+SOURCE_UNREACHABLE = Reason(
+    "SourceUnreachable",
+    "The source of the weights cannot be reached, or fails; the agent keeps trying.",
+    "Check network, proxy and the source's own state from the node.",
+)
+PATH_MISMATCH = Reason(
+    "PathMismatch",
+    "There is no model where the spec says, or what is there cannot be laid out as files.",
+    "Correct the field of spec.model that the message names.",
 )
 
 # --- Found by the operator: input it cannot act on ------------------------------------------------
@@ -334,18 +364,20 @@ UNKNOWN_ARGUMENT = Reason(
 IMAGE_NOT_FOUND = Reason(
     "ImageNotFound",
     "The registry does not have the image.",
-    "Correct the reference in spec.model, spec.additionalModels or spec.engine.image, or push the "
-    "image.",
+    "Correct the reference in spec.model, spec.additionalModels or spec.engine.image (kubectl edit "
+    "wm), or push the image.",
 )
 IMAGE_PULL_AUTH = Reason(
     "ImagePullAuth",
     "The registry wants credentials, or the repository does not exist.",
-    "Name a pull secret in spec.pod.imagePullSecrets, or correct the reference.",
+    "Name a pull secret (kubectl create secret docker-registry) in spec.pod.imagePullSecrets, or "
+    "correct the reference.",
 )
 IMAGE_PULL_FAILED = Reason(
     "ImagePullFailed",
     "A node cannot pull the image.",
-    "The message carries the container runtime's answer.",
+    "The message carries the container runtime's answer; it is tried again. On the node, "
+    "crictl pull IMAGE shows the same.",
 )
 INVALID_IMAGE_NAME = Reason(
     "InvalidImageName",
@@ -355,7 +387,8 @@ INVALID_IMAGE_NAME = Reason(
 ARCH_MISMATCH = Reason(
     "ArchMismatch",
     "The image is not built for the node's processor architecture.",
-    "Push an image for that architecture, or choose other nodes in spec.pod.nodeSelector.",
+    "Push an image for that architecture (docker buildx imagetools inspect IMAGE lists what it "
+    "has), or choose other nodes in spec.pod.nodeSelector.",
 )
 CONTAINER_CONFIG_ERROR = Reason(
     "ContainerConfigError",
@@ -393,6 +426,17 @@ UNSCHEDULABLE = Reason(
     "No node can take the pod.",
     "The message is the scheduler's; change spec.pod or spec.engine.resources, or add nodes.",
 )
+NO_ROOM_FOR_BOTH = Reason(
+    "NoRoomForBoth",
+    "A node's memory does not hold the weights of two revisions, and engines there use the old.",
+    "Let them go first (kubectl scale wm NAME --replicas=0, and back), use nodes with more memory, "
+    "or revert the spec.",
+)
+NODE_NOT_RESPONDING = Reason(
+    "NodeNotResponding",
+    "A node's kubelet does not take up the pod that was scheduled to it.",
+    "Look at the node: kubectl describe node. If it is gone for good: kubectl delete node.",
+)
 NO_ELIGIBLE_NODES = Reason(
     "NoEligibleNodes",
     "No node of the cluster matches spec.pod.nodeSelector, affinity and tolerations.",
@@ -408,7 +452,14 @@ CREATING = Reason("Creating", "The objects of the WarmModel are being created.")
 PREFETCHING = Reason("Prefetching", "Images are being pulled on the eligible nodes.")
 PREFETCHED = Reason("Prefetched", "Every eligible node holds every image.")
 WAITING_FOR_WEIGHTS = Reason(
-    "WaitingForWeights", "No engine starts before the weights were verified on one node."
+    "WaitingForWeights",
+    "Engines wait for their weights: the first ones for one node that has verified them, those of "
+    "a new revision with other weights for all nodes.",
+)
+PREVIOUS_REVISION_SERVES = Reason(
+    "PreviousRevisionServes",
+    "Pods of the previous revision serve as asked until the new revision may start.",
+    "Nothing to do. WeightsResident says how far its weights are, Stalled if they cannot come.",
 )
 WAITING_FOR_PODS = Reason("WaitingForPods", "The engine pods are being created and scheduled.")
 WAITING_FOR_DELETION = Reason(
@@ -437,6 +488,21 @@ DIGEST_UNRESOLVED = Reason(
     "The registry did not say what a tag stands for, so the tag is used as written.",
     "Write the image by digest in the spec, so that every pod runs the same content.",
 )
+WEIGHTS_RELEASED = Reason(
+    "WeightsReleased",
+    "No engine uses the weights of an earlier revision any more, so nodes need not hold them.",
+)
+WEIGHTS_SWAPPED = Reason(
+    "WeightsSwapped",
+    "Nodes have no memory for old and new weights at once, so the old ones go first.",
+    "Nothing to do. To have the old ones back, revert the spec.",
+)
+RESIDENCY_LOST = Reason(
+    "ResidencyLost",
+    "Nodes that held the weights do not any more; the message has nodes, reason and cause.",
+    "See the row of that reason. The agent brings them back where that is possible.",
+)
+RESIDENCY_RESTORED = Reason("ResidencyRestored", "Nodes that had lost the weights hold them again.")
 POD_WARM = Reason(
     "PodWarm", "A pod became warm; the message tells how long it took and where the time went."
 )

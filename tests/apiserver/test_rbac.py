@@ -24,6 +24,7 @@ patch  warmmodels.warmpod.io/status
 update warmmodels.warmpod.io/finalizers
 create daemonsets.apps
 patch  daemonsets.apps
+delete daemonsets.apps
 watch  daemonsets.apps
 create deployments.apps
 patch  deployments.apps
@@ -68,7 +69,6 @@ update pods
 create pods/exec
 get    pods/log
 create pods/eviction
-delete daemonsets.apps
 delete deployments.apps
 delete services
 delete serviceaccounts

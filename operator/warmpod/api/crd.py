@@ -121,6 +121,7 @@ def _version() -> dict[str, Any]:
             _column("Replicas", "integer", ".spec.replicas"),
             _column("Warm", "integer", ".status.warmReplicas"),
             _column("Resident", "integer", ".status.nodes.resident"),
+            _column("Progress", "string", ".status.nodes.progress", priority=1),
             _column("Model", "string", ".status.model.source", priority=1),
             _column("Age", "date", ".metadata.creationTimestamp"),
         ],

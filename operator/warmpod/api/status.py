@@ -10,6 +10,7 @@ from pydantic import Field, WithJsonSchema
 from warmpod.api.base import ATOMIC, StrictBase, keyed
 
 MAX_FAILED_NODES = 5
+MAX_PROGRESS = 160
 MAX_LAST_STARTUPS = 5
 MAX_PHASES = 32
 
@@ -61,6 +62,9 @@ class Nodes(StrictBase):
     eligible: Count = Field(default=0, description="Nodes that should hold the model.")
     prefetched: Count = Field(default=0, description="Nodes that hold all its images.")
     resident: Count = Field(default=0, description="Nodes with the weights verified and in memory.")
+    progress: Annotated[str, Field(max_length=MAX_PROGRESS)] | None = Field(
+        default=None, description="How many are resident, and how far the slowest node is."
+    )
     failed: Annotated[tuple[FailedNode, ...], Field(max_length=MAX_FAILED_NODES)] = Field(
         default=(), description="Some of the nodes that failed.", json_schema_extra=keyed("node")
     )

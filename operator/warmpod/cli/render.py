@@ -33,12 +33,12 @@ def status(snapshot: Snapshot, now: datetime) -> RenderableType:
     failed = model.get("status", {}).get("nodes", {}).get("failed", [])
     if failed:
         parts += [Text(), _failed_nodes(failed)]
-    for component, title, condition in (
-        ("engine", "Engine pods", WARM_CONDITION),
-        ("prefetch", "Nodes", RESIDENT_CONDITION),
+    for component, title, version, condition in (
+        ("engine", "Engine pods", "revision", WARM_CONDITION),
+        ("prefetch", "Nodes", "prefetch", RESIDENT_CONDITION),
     ):
         pods = [pod for pod in snapshot.pods if _label(pod, "component") == component]
-        parts += [Text(), _pods(title, pods, condition, now)]
+        parts += [Text(), _pods(title, pods, version, condition, now)]
     return Group(*parts)
 
 
@@ -113,15 +113,16 @@ def _failed_nodes(failed: list[Document]) -> Table:
     return table
 
 
-def _pods(title: str, pods: list[Document], condition: str, now: datetime) -> Table:
-    short = condition.removeprefix(f"{GROUP}/")
-    table = _table(title, "Pod", "Node", "Revision", "Role", short, "Reason", "Age", "Message")
+def _pods(title: str, pods: list[Document], version: str, condition: str, now: datetime) -> Table:
+    """`version`: the label that tells apart what the pods of two specs are."""
+    short, column = condition.removeprefix(f"{GROUP}/"), version.capitalize()
+    table = _table(title, "Pod", "Node", column, "Role", short, "Reason", "Age", "Message")
     for pod in sorted(pods, key=lambda item: str(item["metadata"]["name"])):
         found = _condition(pod, condition)
         table.add_row(
             Text(pod["metadata"]["name"]),
             Text(pod.get("spec", {}).get("nodeName") or "none"),
-            Text(_label(pod, "revision") or _label(pod, "prefetch")),
+            Text(_label(pod, version)),
             Text(_label(pod, "role")),
             _coloured(short, found.get("status", "Unknown")),
             Text(found.get("reason", "")),

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from warmpod import reasons
 from warmpod.api import InvalidSpec
+from warmpod.controller import progress
 from warmpod.controller.facts import Facts
 from warmpod.controller.problems import ENGINE_PROGRESS, Area, Problem
 from warmpod.controller.views import PodView
@@ -49,7 +50,7 @@ def of(facts: Facts) -> dict[str, Condition]:
         WEIGHTS_RESIDENT: _weights_resident(facts),
         WARM: warm,
         STANDBY_READY: Condition("True", reasons.NO_STANDBY_REQUESTED, "spec.standby.replicas: 0"),
-        RECONCILING: _reconciling(ready, stalled),
+        RECONCILING: _reconciling(facts, ready, stalled),
         STALLED: stalled,
     }
 
@@ -95,12 +96,20 @@ def _ready(facts: Facts, warm: Condition) -> Condition:
             waiting = reasons.WAITING_FOR_ENDPOINTS
             return Condition(_not_true(facts), waiting, f"{warm.message}. {waiting.meaning}")
         return Condition("True", warm.reason, _join(warm.message, *notices))
+    if facts.previous_serves and blocked is None:
+        return _previous_serves(facts)
     serious = [p for p in facts.problems if p.reason != reasons.UNKNOWN_ARGUMENT]
     if serious:
         # What stands in the way of one thing is said once, by the worst of it.
         other = [p for p in serious if p.area != serious[0].area][:1]
         return Condition("False", serious[0].reason, _join(serious[0], *other, *notices))
     return Condition(_not_true(facts), warm.reason, _join(warm.message, *notices))
+
+
+def _previous_serves(facts: Facts) -> Condition:
+    reason = reasons.PREVIOUS_REVISION_SERVES
+    count = f"{min(facts.others, facts.wanted)} of {facts.wanted} pods are warm"
+    return Condition("True", reason, f"{count}. {reason.meaning}")
 
 
 def _prefetched(facts: Facts) -> Condition:
@@ -124,14 +133,15 @@ def _weights_resident(facts: Facts) -> Condition:
         return _unknown_or(problem, _beginning(facts))
     if facts.eligible == 0:
         return Condition("False", reasons.NO_ELIGIBLE_NODES, _remedied(reasons.NO_ELIGIBLE_NODES))
+    count = _nodes(facts.resident, facts, "have the weights")
     if facts.resident >= facts.eligible:
         reason = reasons.RESIDENT if facts.held_on_nodes else reasons.VERIFIED
-        return Condition("True", reason, _nodes(facts.resident, facts, "have the weights"))
+        return Condition("True", reason, count)
     if problem is not None:
-        return Condition("False", problem.reason, _short(problem.message))
-    if facts.prefetched < facts.eligible:
-        return Condition("False", reasons.PREFETCHING, reasons.PREFETCHING.meaning)
-    return Condition("False", reasons.VERIFYING, reasons.VERIFYING.meaning)
+        return Condition("False", problem.reason, _short(f"{count}. {problem.message}"))
+    waited_for = progress.slowest_node(facts) or reasons.PREFETCHING.meaning
+    reason = reasons.PREFETCHING if facts.prefetched < facts.eligible else reasons.VERIFYING
+    return Condition("False", reason, _short(f"{count}. {waited_for}"))
 
 
 def _warm(facts: Facts) -> Condition:
@@ -164,7 +174,7 @@ def _engine_progress(facts: Facts) -> tuple[str, str]:
         beginning = _beginning(facts)
         return beginning.reason, beginning.message
     if not facts.engine_pods:
-        if facts.eligible > 0 and not facts.verified:
+        if not facts.may_start:
             return reasons.WAITING_FOR_WEIGHTS, reasons.WAITING_FOR_WEIGHTS.meaning
         return reasons.WAITING_FOR_PODS, reasons.WAITING_FOR_PODS.meaning
     reported = {_reported(pod) for pod in facts.engine_pods} - {""}
@@ -180,18 +190,24 @@ def _reported(pod: PodView) -> str:
 
 
 def _stalled(facts: Facts, ready: Condition) -> Condition:
-    """What is wrong with one node of many does not stall a model that serves as asked."""
-    if ready.status != "True":
-        for problem in facts.problems:
-            if problem.needs_person(facts.now):
-                return Condition("True", problem.reason, _short(problem.message))
+    """What is wrong with one node of many does not stall a model that serves as asked, nor one
+    whose new weights are on their way to other nodes."""
+    for problem in facts.problems:
+        if problem.needs_person(facts.now) and _stops(problem, facts, ready):
+            return Condition("True", problem.reason, _short(problem.message))
     return Condition("False", reasons.NOTHING_WRONG, reasons.NOTHING_WRONG.meaning)
 
 
-def _reconciling(ready: Condition, stalled: Condition) -> Condition:
+def _stops(problem: Problem, facts: Facts, ready: Condition) -> bool:
+    if ready.status != "True":
+        return True
+    return facts.previous_serves and (not problem.node or facts.nodes.hopeless)
+
+
+def _reconciling(facts: Facts, ready: Condition, stalled: Condition) -> Condition:
     if stalled.status == "True":
         return Condition("False", stalled.reason, stalled.message)
-    if ready.status == "True":
+    if ready.status == "True" and not facts.held_back:
         return Condition("False", reasons.UP_TO_DATE, reasons.UP_TO_DATE.meaning)
     return Condition("True", reasons.PROGRESSING, ready.message)
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from warmpod import reasons
 from warmpod.api import WarmModel
-from warmpod.controller import problems
+from warmpod.controller import problems, rivalry, rollout
 from warmpod.controller.observed import Observed, Refusal
 from warmpod.controller.problems import Area, Problem
 from warmpod.controller.registry import NotFound
@@ -18,7 +18,6 @@ from warmpod.protocol import RESIDENT_CONDITION, WARM_CONDITION
 from warmpod.resources import deployment, warmup_container
 from warmpod.resources.names import (
     AGENT_CONTAINER,
-    PREFETCH_LABEL,
     REVISION_LABEL,
     ROLE_LABEL,
     SERVING,
@@ -60,8 +59,15 @@ class Facts:
     """Nodes that should hold the model; None while that is not known for this revision."""
     prefetched: int
     resident: int
+    nodes: rollout.Nodes
     verified: bool
     """Whether the weights of this revision were verified on at least one node."""
+    may_start: bool
+    """Whether the Deployment may have this revision."""
+    held_back: bool
+    """Whether the Deployment has the previous revision until then."""
+    others: int
+    """Serving pods of other revisions that are warm."""
     engine_pods: tuple[PodView, ...]
     """Of this revision, not being deleted."""
     prefetch_pods: tuple[PodView, ...]
@@ -85,24 +91,35 @@ class Facts:
         )
 
     @property
+    def previous_serves(self) -> bool:
+        """Whether the previous revision does all that is asked for while this one is held back."""
+        return self.held_back and 0 < self.wanted <= self.others
+
+    @property
     def others_serve(self) -> bool:
         """Whether pods of another revision take traffic."""
         return self.ready > sum(pod.is_true("Ready") for pod in self.engine_pods)
 
 
-def gather(observed: Observed, model: WarmModel, revision: str, now: datetime) -> Facts:
+def gather(observed: Observed, model: WarmModel, now: datetime) -> Facts:
+    revision = observed.target
     serving = [pod for pod in observed.engine_pods if _serves(pod)]
-    stored = next((s.revision for s in observed.revisions if s.revision.hash == revision), None)
-    identity = stored.prefetch_hash if stored else ""
-    engines = _current(observed.engine_pods, REVISION_LABEL, revision)
-    prefetch = _current(observed.prefetch_pods, PREFETCH_LABEL, identity)
-    eligible = _eligible(observed, identity)
+    engines = _current(observed.engine_pods, revision)
+    prefetch = observed.prefetch_pods_of(observed.weights)
+    eligible = _eligible(observed)
     found = sorted(_problems(observed, model, engines, prefetch, now), key=lambda p: p.rank)
+    nodes = rollout.nodes(eligible, prefetch, found, now)
+    verified = any(map(has_verified, prefetch))
+    started = observed.deployment is not None and observed.deployment.template == revision
+    may_start = started or rollout.may_start(
+        nodes, verified=verified, waited_for=_is_waited_for(observed)
+    )
     return Facts(
         wanted=model.spec.replicas,
         revision=revision,
-        stored=stored is not None,
-        begun=observed.deployment is not None or eligible is not None,
+        stored=observed.present is not None,
+        begun=observed.deployment is not None
+        or (observed.present is not None and eligible is not None),
         serving=len(serving),
         ready=sum(pod.is_true("Ready") for pod in serving),
         warm=sum(is_warm(pod) for pod in engines),
@@ -110,7 +127,11 @@ def gather(observed: Observed, model: WarmModel, revision: str, now: datetime) -
         eligible=eligible,
         prefetched=sum(map(holds_images, prefetch)),
         resident=sum(pod.is_true(RESIDENT_CONDITION) for pod in prefetch),
-        verified=any(map(has_verified, prefetch)),
+        nodes=nodes,
+        verified=verified,
+        may_start=may_start,
+        held_back=observed.deployment is not None and not may_start,
+        others=sum(is_warm(pod) for pod in serving if pod not in engines),
         engine_pods=engines,
         prefetch_pods=prefetch,
         problems=problems.once_each(found),
@@ -144,19 +165,28 @@ def _serves(pod: PodView) -> bool:
     return role == SERVING and not pod.meta.deleting and pod.phase not in ("Failed", "Succeeded")
 
 
-def _current(pods: tuple[PodView, ...], label: str, value: str) -> tuple[PodView, ...]:
+def _current(pods: tuple[PodView, ...], revision: str) -> tuple[PodView, ...]:
     return tuple(
-        pod for pod in pods if pod.meta.labels.get(label) == value and not pod.meta.deleting
+        pod
+        for pod in pods
+        if pod.meta.labels.get(REVISION_LABEL) == revision and not pod.meta.deleting
     )
 
 
-def _eligible(observed: Observed, identity: str) -> int | None:
+def _eligible(observed: Observed) -> int | None:
     workload = observed.daemon_set
-    if not identity or workload is None or not workload.observed:
-        return None
-    if workload.template != identity:
+    if workload is None or not workload.observed:
         return None
     return workload.desired
+
+
+def _is_waited_for(observed: Observed) -> bool:
+    """Whether nothing is gained by waiting for more nodes than one: nothing serves meanwhile, or
+    what serves has the same weights."""
+    if observed.deployment is None:
+        return True
+    live = observed.stored(observed.deployment.template)
+    return live is not None and live.revision.prefetch_hash == observed.weights
 
 
 def _problems(
@@ -174,6 +204,7 @@ def _problems(
         yield from _missing_images(observed)
     for pod in prefetch:
         yield from problems.of_prefetch_pod(pod, now)
+    yield from rivalry.problems(observed, now)
     for pod in engines:
         yield from problems.of_engine_pod(pod, now)
 
@@ -190,7 +221,7 @@ def _creation(observed: Observed) -> Iterator[Problem]:
 
 def _refused(observed: Observed, model: WarmModel) -> Iterator[Problem]:
     """Pod security only while nothing exists: what runs is judged by the API server alone."""
-    message = None if observed.daemon_set else refusal(model, observed.pod_security)
+    message = None if observed.daemon_sets else refusal(model, observed.pod_security)
     if message is not None:
         yield Problem(reasons.POD_SECURITY_VIOLATION, message, Area.SPEC)
     too_large = warmup_container.refusal(model)

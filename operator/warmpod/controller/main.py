@@ -29,9 +29,10 @@ from warmpod.controller.observe import Observer
 from warmpod.controller.reconcile import Reconciler
 from warmpod.controller.recorder import Recorder
 from warmpod.controller.registry import Resolver
+from warmpod.controller.residency import Residency
 from warmpod.controller.settings import InvalidSettings, OperatorSettings, from_environment
 from warmpod.controller.sweep import Sweeper
-from warmpod.controller.views import Key
+from warmpod.controller.views import Key, View
 from warmpod.controller.workqueue import WorkQueue, run_worker
 from warmpod.resources.settings import Settings
 
@@ -51,8 +52,9 @@ class Operator:
         self.settings = settings
         self.kube = kube
         self.counters = CollectorRegistry()
-        gates = Gates()
-        self.cache = Cache(gates.changed)
+        self.gates = Gates()
+        self.residency = Residency()
+        self.cache = Cache(self.changed)
         self.metrics = Metrics(self.counters, self.cache)
         self.queue: WorkQueue[Key] = WorkQueue(asyncio.get_running_loop().call_later)
         self.metrics.queue_depth.set_function(lambda: len(self.queue))
@@ -68,8 +70,14 @@ class Operator:
             Applier(kube, self.cache, self.metrics),
             Recorder(kube, self.metrics, settings.identity),
             self.metrics,
-            gates,
+            self.gates,
+            self.residency,
         )
+
+    def changed(self, before: View | None, after: View) -> None:
+        """The cache took an object in."""
+        self.gates.changed(before, after)
+        self.residency.changed(before, after)
 
     def receive(self, kind: Kind, change: str | None, obj: Object) -> None:
         """One watch event."""

@@ -17,7 +17,7 @@ from prometheus_client.registry import Collector
 from warmpod.controller import hits
 from warmpod.controller.cache import Cache
 from warmpod.controller.kinds import POD
-from warmpod.controller.views import PodView, conditions_of
+from warmpod.controller.views import Key, PodView, conditions_of
 from warmpod.protocol import WARM_CONDITION
 from warmpod.resources.names import COMPONENT_LABEL
 from warmpod.startup import names
@@ -57,6 +57,8 @@ class Metrics:
             registry=registry,
         )
         self.startups = StartupMetrics(registry)
+        self.failed_nodes = FailedNodes()
+        registry.register(self.failed_nodes)
         self._last_event = time.monotonic()
         Gauge(
             "warmpod_operator_last_event_age_seconds",
@@ -103,6 +105,37 @@ class StartupMetrics:
             self._phases.labels(names.known(phase["name"])).observe(phase["milliseconds"] / 1000)
 
 
+class FailedNodes(Collector):
+    """Every node that the weights cannot get to, of which a status names only a few.
+
+    Replaced whole at each reconcile, so that a node that is gone or well again has no series.
+    """
+
+    def __init__(self) -> None:
+        self._failed: dict[Key, tuple[tuple[str, str], ...]] = {}
+
+    def replace(self, key: Key, failed: tuple[tuple[str, str], ...]) -> None:
+        """`failed`: nodes, each once, and the reason."""
+        if failed:
+            self._failed[key] = failed
+        else:
+            self.forget(key)
+
+    def forget(self, key: Key) -> None:
+        self._failed.pop(key, None)
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        family = GaugeMetricFamily(
+            "warmpod_node_failed",
+            "1 for each node that the weights cannot get to.",
+            labels=("namespace", "model", "node", "reason"),
+        )
+        for key, failed in sorted(self._failed.items()):
+            for node, reason in failed:
+                family.add_metric((*key, node, reason), 1)
+        yield family
+
+
 class _CacheCollector(Collector):
     """Counts at scrape time, so that nothing has to be kept in step."""
 
@@ -111,6 +144,7 @@ class _CacheCollector(Collector):
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         yield self._models()
+        yield self._nodes()
         yield self._pods()
         yield self._hit_rates()
 
@@ -126,6 +160,18 @@ class _CacheCollector(Collector):
                 tally[(model.meta.namespace, name, condition.status)] += 1
         for labels, count in sorted(tally.items()):
             family.add_metric(labels, count)
+        return family
+
+    def _nodes(self) -> GaugeMetricFamily:
+        family = GaugeMetricFamily(
+            "warmpod_warmmodel_nodes",
+            "Nodes of a WarmModel by how far the model is there.",
+            labels=("namespace", "model", "state"),
+        )
+        for model in self._cache.models():
+            nodes = (model.body.get("status") or {}).get("nodes") or {}
+            for state in ("eligible", "prefetched", "resident"):
+                family.add_metric((*model.meta.key, state), nodes.get(state, 0))
         return family
 
     def _pods(self) -> GaugeMetricFamily:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -76,7 +76,8 @@ class Observer:
             model=self._parse(view),
             revisions=stored,
             unreadable=unreadable,
-            deployment=next(iter(self._workloads(DEPLOYMENT, view)), None),
+            daemon_sets=tuple(self._workloads(DAEMON_SET, view)),
+            deployment=next(self._workloads(DEPLOYMENT, view), None),
             prefetch_pods=_of(pods, "prefetch"),
             engine_pods=_of(pods, "engine"),
             failures=failures,
@@ -84,14 +85,11 @@ class Observer:
         model = observed.model
         if isinstance(model, InvalidSpec) or model.deleting:
             return observed
-        found = self._stored(observed, model)
-        daemon_set = self._daemon_set(view, found.revision.prefetch_hash if found else "")
-        observed = replace(observed, daemon_set=daemon_set)
         return await self._complete(observed, model)
 
     async def _complete(self, observed: Observed, model: WarmModel) -> Observed:
         """With what must be asked for, which is only asked for when it can matter."""
-        found = self._stored(observed, model)
+        found = observed.present
         level: PodSecurity = "privileged"
         if found is None or observed.daemon_set is None:
             level = await self._level(model.namespace)
@@ -118,18 +116,11 @@ class Observer:
         self._parsed[key] = (meta.uid, meta.generation, parsed)
         return parsed
 
-    def _workloads(self, kind: Kind, view: ModelView) -> list[WorkloadView]:
+    def _workloads(self, kind: Kind, view: ModelView) -> Iterator[WorkloadView]:
         """Only those that are ours: one in the way is the applier's business."""
-        return [
-            found
-            for found in self._cache.owned(kind, view.meta.key)
-            if isinstance(found, WorkloadView) and _is_of(found.meta, view.meta)
-        ]
-
-    def _daemon_set(self, view: ModelView, identity: str) -> WorkloadView | None:
-        """The one of that identity, else any."""
-        found = self._workloads(DAEMON_SET, view)
-        return next((one for one in found if one.template == identity), next(iter(found), None))
+        for found in self._cache.owned(kind, view.meta.key):
+            if isinstance(found, WorkloadView) and _is_of(found.meta, view.meta):
+                yield found
 
     def _revisions(
         self, view: ModelView
@@ -146,10 +137,6 @@ class Observer:
                 logger.warning("%s", error)
                 unreadable.append(found)
         return tuple(stored), tuple(unreadable)
-
-    def _stored(self, observed: Observed, model: WarmModel) -> StoredRevision | None:
-        target = revision.compute_hash(model.spec)
-        return next((s for s in observed.revisions if s.revision.hash == target), None)
 
     def _resolutions(
         self, model: WarmModel, stored: StoredRevision | None

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 
 from warmpod.api import InvalidSpec, WarmModel
 from warmpod.controller.registry import Resolution
 from warmpod.controller.views import ModelView, PodView, RevisionView, WorkloadView
 from warmpod.reasons import Reason
+from warmpod.resources import revision
+from warmpod.resources.names import PREFETCH_LABEL, REVISION_LABEL
 from warmpod.resources.revision import Revision
 from warmpod.resources.security import PodSecurity
 from warmpod.resources.settings import Settings
@@ -53,7 +56,8 @@ class Observed:
     """Those that this WarmModel owns, and orphans of its name."""
     unreadable: tuple[RevisionView, ...] = ()
     """Revisions with a body that no version of the operator wrote."""
-    daemon_set: WorkloadView | None = None
+    daemon_sets: tuple[WorkloadView, ...] = ()
+    """One a set of weights: the present revision's, and those that earlier ones had."""
     deployment: WorkloadView | None = None
     prefetch_pods: tuple[PodView, ...] = ()
     engine_pods: tuple[PodView, ...] = ()
@@ -63,6 +67,46 @@ class Observed:
     failures: tuple[Failure, ...] = ()
     """Of this reconcile's own writes."""
 
+    @cached_property
+    def target(self) -> str:
+        """Hash of what the spec asks for; empty where the spec cannot be read."""
+        if isinstance(self.model, InvalidSpec):
+            return ""
+        return revision.compute_hash(self.model.spec)
+
+    def stored(self, revision_hash: str) -> StoredRevision | None:
+        return next((s for s in self.revisions if s.revision.hash == revision_hash), None)
+
+    @cached_property
+    def present(self) -> StoredRevision | None:
+        """The revision that the spec asks for, once it is stored."""
+        return self.stored(self.target)
+
+    @property
+    def weights(self) -> str | None:
+        """Which weights the present revision has, by the identity of their DaemonSet."""
+        return self.present.revision.prefetch_hash if self.present else None
+
+    @property
+    def daemon_set(self) -> WorkloadView | None:
+        """The present revision's."""
+        return next((s for s in self.daemon_sets if s.template == self.weights), None)
+
+    def weights_of(self, engine: PodView) -> str | None:
+        """Which weights an engine pod reads; None where nobody can tell any more."""
+        if label := engine.meta.labels.get(PREFETCH_LABEL):
+            return label
+        found = self.stored(engine.meta.labels.get(REVISION_LABEL, ""))
+        return found.revision.prefetch_hash if found else None
+
+    def prefetch_pods_of(self, weights: str | None) -> tuple[PodView, ...]:
+        """Those that are there to stay."""
+        return tuple(
+            pod
+            for pod in self.prefetch_pods
+            if pod.meta.labels.get(PREFETCH_LABEL) == weights and not pod.meta.deleting
+        )
+
     @property
     def prefetch_pods_missing(self) -> bool:
         """Whether the DaemonSet has fewer pods than it wants: something may keep it from it."""
@@ -70,5 +114,5 @@ class Observed:
         return (
             workload is not None
             and workload.observed
-            and workload.desired > len(self.prefetch_pods)
+            and workload.desired > len(self.prefetch_pods_of(self.weights))
         )

@@ -7,17 +7,18 @@ it, nor what was done before.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from warmpod import reasons
 from warmpod.api import InvalidSpec, WarmModel
-from warmpod.controller import conditions, status
+from warmpod.controller import conditions, prefetching, rivalry, status
 from warmpod.controller.facts import MIN_READY, Facts, gather
-from warmpod.controller.kinds import CONTROLLER_REVISION, Kind
+from warmpod.controller.kinds import CONTROLLER_REVISION, DAEMON_SET, Kind
 from warmpod.controller.observed import Observed, StoredRevision
+from warmpod.controller.prefetching import Removal
 from warmpod.controller.registry import Resolution, Resolved, Unresolved
 from warmpod.controller.transitions import Transition
 from warmpod.controller.views import Meta
@@ -51,8 +52,10 @@ class Plan:
     status: Object | None
     """None: the WarmModel is being deleted, and nobody reads it any more."""
     events: tuple[Transition, ...]
-    """About what is applied; those about the status are made when it is written."""
+    """About what is applied and deleted; those about the status are made when it is written."""
     requeue_after: float | None
+    failed_nodes: tuple[tuple[str, str], ...] = ()
+    """Every node that the weights cannot get to, and the reason: the status has the first few."""
 
 
 def make(observed: Observed, now: datetime) -> Plan:
@@ -74,33 +77,29 @@ def _plan_invalid(observed: Observed, invalid: InvalidSpec, now: datetime) -> Pl
 
 
 def _plan(observed: Observed, model: WarmModel, now: datetime) -> Plan:
-    target = revision.compute_hash(model.spec)
-    stored = _stored(observed, target)
-    facts = gather(observed, model, target, now)
-    events: tuple[Transition, ...] = ()
+    facts = gather(observed, model, now)
+    present = observed.present
+    events: list[Transition] = []
     apply = list(_base(model))
-    if stored is not None:
-        if stored.view.meta.owner_uid != model.uid:
-            apply.append(revision.build(model, stored.revision))  # an orphan is adopted
-        apply += _workloads(observed, model, stored.revision, facts)
+    if present is not None:
+        if present.view.meta.owner_uid != model.uid:
+            apply.append(revision.build(model, present.revision))  # an orphan is adopted
+        apply += _workloads(observed, model, present.revision, facts)
     elif not _blocked(observed, facts):
         rendered = _render(observed, model)
         if rendered is not None:
             apply.append(revision.build(model, rendered))
-            events = tuple(_revision_events(observed, model, rendered, facts))
-    previous = observed.view.body.get("status") or {}
-    new = _status(observed, model, facts, stored.revision if stored else None, previous)
+            events += _revision_events(observed, model, rendered, facts)
+    removals = tuple(prefetching.removals(observed, now, complete=facts.nodes.complete))
+    events += [removal.event for removal in removals]
     return Plan(
         apply=tuple(apply),
-        delete=tuple(_stale(observed, target)),
-        status=new,
-        events=events,
+        delete=tuple(_deletions(observed, removals)),
+        status=_status(observed, model, facts),
+        events=tuple(events),
         requeue_after=_look_again(observed, facts),
+        failed_nodes=tuple((f["node"], f["reason"]) for f in status.failed_nodes(facts)),
     )
-
-
-def _stored(observed: Observed, target: str) -> StoredRevision | None:
-    return next((s for s in observed.revisions if s.revision.hash == target), None)
 
 
 def _base(model: WarmModel) -> Iterator[Object]:
@@ -147,21 +146,21 @@ def _workloads(
 def _engine_revision(observed: Observed, stored: Revision, facts: Facts) -> Revision | None:
     """Which revision the Deployment has: no engine starts on weights that nobody has verified.
 
-    Until one node has verified those of the new revision, the previous one stays and goes on being
-    scaled. With no node eligible there is nobody to verify, and the scheduler must be heard (a
-    cluster autoscaler listens to it). Once started, a revision is not taken back.
+    Until it may start, the previous one stays and goes on being scaled. Once started, a revision is
+    not taken back.
     """
-    live = observed.deployment.template if observed.deployment else ""
-    if live == stored.hash or facts.verified or facts.eligible == 0:
+    if facts.may_start:
         return stored
-    previous = _stored(observed, live)
+    previous = observed.stored(observed.deployment.template) if observed.deployment else None
     return previous.revision if previous else None
 
 
-def _stale(observed: Observed, target: str) -> Iterator[Deletion]:
+def _deletions(observed: Observed, removals: Iterable[Removal]) -> Iterator[Deletion]:
+    for removal in removals:
+        yield Deletion(DAEMON_SET, removal.workload.meta)
     for view in observed.unreadable:
         yield Deletion(CONTROLLER_REVISION, view.meta)
-    alive = {target} | set(_live(observed))
+    alive = {observed.target} | set(_live(observed))
     newest = sorted(observed.revisions, key=_age, reverse=True)
     spare = [found for found in newest if found.revision.hash not in alive]
     for found in spare[KEPT_REVISIONS:]:
@@ -173,7 +172,6 @@ def _age(found: StoredRevision) -> tuple[int, str]:
 
 
 def _live(observed: Observed) -> Iterator[str]:
-    """Of engines. Prefetch pods need no stored revision: their DaemonSet has its template."""
     if observed.deployment is not None:
         yield observed.deployment.template
     for pod in observed.engine_pods:
@@ -199,17 +197,12 @@ def _revision_events(
             yield Transition("Warning", problem.reason, problem.message)
 
 
-def _status(
-    observed: Observed,
-    model: WarmModel,
-    facts: Facts,
-    stored: Revision | None,
-    previous: Object,
-) -> Object:
+def _status(observed: Observed, model: WarmModel, facts: Facts) -> Object:
+    previous = observed.view.body.get("status") or {}
     found = conditions.of(facts)
     generation = observed.view.meta.generation
     merged = conditions.merge(found, previous.get("conditions") or [], generation, facts.now)
-    digest = stored.digests.model if stored else None
+    digest = observed.present.revision.digests.model if observed.present else None
     resolved = {"source": model.spec.model.text} | ({"digest": digest} if digest else {})
     return status.build(facts, previous, model.name, generation, resolved, merged)
 
@@ -221,7 +214,10 @@ def _look_again(observed: Observed, facts: Facts) -> float | None:
         times.append(MIN_READY.total_seconds())
     if observed.prefetch_pods_missing and not times:
         times.append(MISSING)
-    for problem in facts.problems:
+    shortage = rivalry.due(observed, facts.now)
+    if shortage is not None:
+        times.append(shortage)
+    for problem in (*facts.problems, *facts.node_problems):
         due = problem.due()
         if due is not None and due > facts.now:
             times.append((due - facts.now).total_seconds())

@@ -45,6 +45,7 @@ _START_WAITS = {
 _START_ENDS = {"StartError", "ContainerCannotRun"}
 _NO_PLATFORM = re.compile(r"no match for platform|exec format error", re.I)
 _NO_ACCESS = re.compile(r"unauthorized|authentication required|denied|forbidden|\b40[13]\b", re.I)
+_NO_SPACE = re.compile(r"no space left on device|disk quota exceeded", re.I)
 _NO_IMAGE = re.compile(r"not found|manifest unknown|name unknown|does not exist|\b404\b", re.I)
 #: The identity of a boot, as launcher and sidecar write it; each boot has another.
 _BOOT = re.compile(r"boot [0-9a-f]{12}( \(number \d+\))?")
@@ -59,7 +60,7 @@ ENGINE_PROGRESS = (
     reasons.WARMING_UP,
     reasons.STOPPING,
 )
-WEIGHTS_PROGRESS = (reasons.VERIFYING, reasons.LOADING)
+WEIGHTS_PROGRESS = (reasons.STAGING, reasons.VERIFYING, reasons.LOADING)
 
 
 class Area(Enum):
@@ -69,6 +70,10 @@ class Area(Enum):
     IMAGES = "images"
     WEIGHTS = "weights"
     ENGINE = "engine"
+
+
+#: What keeps the weights from a node.
+NODE_AREAS = (Area.IMAGES, Area.WEIGHTS)
 
 
 @dataclass(frozen=True)
@@ -115,15 +120,22 @@ _ORDER = (
     reasons.ARCH_MISMATCH,
     reasons.IMAGE_NOT_FOUND,
     reasons.IMAGE_PULL_AUTH,
+    reasons.DISK_FULL,
     reasons.IMAGE_PULL_FAILED,
+    reasons.SOURCE_UNAUTHORIZED,
+    reasons.SOURCE_FORBIDDEN,
+    reasons.SOURCE_NOT_FOUND,
+    reasons.PATH_MISMATCH,
     reasons.WEIGHTS_MISSING,
     reasons.SIZE_MISMATCH,
     reasons.DIGEST_MISMATCH,
     reasons.WEIGHTS_NOT_READABLE,
     reasons.MEMORY_TOO_SMALL,
+    reasons.SOURCE_UNREACHABLE,
     reasons.WEIGHTS_INIT_FAILED,
     reasons.CONTAINER_CONFIG_ERROR,
     reasons.CONTAINER_START_FAILED,
+    reasons.NO_ROOM_FOR_BOTH,
     reasons.UNSCHEDULABLE,
     # Here stand the engine's own reasons (OutOfMemory, UnsupportedArgument, …): they say more than
     # that it crashes.
@@ -136,6 +148,7 @@ _ORDER = (
     reasons.CANARY_FAILED,
     reasons.ENGINE_DIED,
     reasons.POD_FAILED,
+    reasons.NODE_NOT_RESPONDING,
     reasons.RESIDENCY_NOT_MEASURABLE,
     reasons.NOT_RESIDENT,
     reasons.UNKNOWN_ARGUMENT,
@@ -152,14 +165,17 @@ _PATIENCE: dict[str, timedelta | None] = {
     reasons.POD_CREATION_FAILED: timedelta(minutes=1),
     reasons.IMAGE_PULL_FAILED: timedelta(minutes=5),
     reasons.CONTAINER_CONFIG_ERROR: timedelta(minutes=1),
+    reasons.SOURCE_UNREACHABLE: timedelta(minutes=10),
     # A cluster autoscaler may be on its way with a node.
     reasons.UNSCHEDULABLE: timedelta(minutes=10),
+    reasons.NODE_NOT_RESPONDING: timedelta(minutes=5),
     reasons.NO_TOKEN_YET: timedelta(minutes=5),
     reasons.ENGINE_DIED: None,
     reasons.CANARY_FAILED: None,
     reasons.POD_FAILED: None,
     reasons.RESIDENCY_NOT_MEASURABLE: None,
-    reasons.NOT_RESIDENT: None,
+    # The agent brings them back in the time that a disk takes, unless something takes them again.
+    reasons.NOT_RESIDENT: timedelta(minutes=30),
     reasons.UNKNOWN_ARGUMENT: None,
 }
 
@@ -227,7 +243,11 @@ def _of_pod(pod: PodView, area: Area, now: datetime) -> Iterator[Problem]:
     scheduled = pod.conditions.get("PodScheduled")
     if scheduled and scheduled.status == "False" and scheduled.reason == "Unschedulable":
         message = _sentence(_place(pod), scheduled.message, reasons.UNSCHEDULABLE)
-        yield Problem(reasons.UNSCHEDULABLE, message, area, since=scheduled.since)
+        yield Problem(reasons.UNSCHEDULABLE, message, area, pod.meant_for, scheduled.since)
+    if scheduled and scheduled.status == "True" and pod.phase == "Pending" and not pod.containers:
+        # A kubelet that works names the containers within a second.
+        message = _sentence(_place(pod), "not taken up by the kubelet", reasons.NODE_NOT_RESPONDING)
+        yield Problem(reasons.NODE_NOT_RESPONDING, message, area, pod.node, scheduled.since)
     if pod.phase == "Failed" and _recent(pod.meta.created, now):
         words = f"{pod.reason or 'Failed'}: {pod.message}".rstrip(": ")
         message = _sentence(_place(pod), words, reasons.POD_FAILED)
@@ -295,6 +315,8 @@ def _image_reason(waiting: str, message: str) -> Reason:
 
 def classify_pull(message: str) -> Reason:
     """By the container runtime's words; there is no code in a container's status to go by."""
+    if _NO_SPACE.search(message):
+        return reasons.DISK_FULL
     if _NO_PLATFORM.search(message):
         return reasons.ARCH_MISMATCH
     # Before "not found": a registry that hides what one may not see says both.
@@ -308,6 +330,8 @@ def classify_pull(message: str) -> Reason:
 def _start_reason(message: str) -> Reason:
     if _NO_PLATFORM.search(message):
         return reasons.ARCH_MISMATCH
+    if _NO_SPACE.search(message):
+        return reasons.DISK_FULL
     return reasons.CONTAINER_START_FAILED
 
 
@@ -326,7 +350,9 @@ def _recent(when: datetime | None, now: datetime) -> bool:
 
 
 def _place(pod: PodView) -> str:
-    return f"pod {pod.meta.name}" + (f" on node {pod.node}" if pod.node else "")
+    if pod.node:
+        return f"pod {pod.meta.name} on node {pod.node}"
+    return f"pod {pod.meta.name}" + (f" for node {pod.meant_for}" if pod.meant_for else "")
 
 
 def _sentence(where: str, words: str, reason: Reason | None) -> str:

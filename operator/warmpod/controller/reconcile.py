@@ -18,6 +18,7 @@ from warmpod.controller.observe import Observer
 from warmpod.controller.observed import Failure
 from warmpod.controller.plan import Plan
 from warmpod.controller.recorder import Recorder
+from warmpod.controller.residency import Residency
 from warmpod.controller.transitions import Transition, transitions
 from warmpod.controller.views import Key, ModelView
 from warmpod.controller.workqueue import RetryLater
@@ -41,6 +42,7 @@ class Reconciler:
         recorder: Recorder,
         metrics: Metrics,
         gates: Gates,
+        residency: Residency,
         *,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
@@ -51,6 +53,7 @@ class Reconciler:
         self._recorder = recorder
         self._metrics = metrics
         self._gates = gates
+        self._residency = residency
         self._now = now
 
     async def __call__(self, key: Key) -> float | None:
@@ -60,6 +63,8 @@ class Reconciler:
             self._observer.forget(key)
             self._applier.forget(key)
             self._gates.take(key)
+            self._residency.forget(key)
+            self._metrics.failed_nodes.forget(key)
             return None
         try:
             return await self._reconcile(view)
@@ -68,13 +73,19 @@ class Reconciler:
             return None
 
     async def _reconcile(self, view: ModelView) -> float | None:
+        key = view.meta.key
         plan, events, settled = await self._settle(view)
+        self._metrics.failed_nodes.replace(key, plan.failed_nodes)
         if plan.status is not None:
             events += await self._report(view, plan.status)
-        events += self._gates.take(view.meta.key)
+        events += self._gates.take(key)
+        events += self._residency.take(key)
         for event in events:
             await self._recorder.record(view.meta, event)
-        return plan.requeue_after if settled else UNSETTLED_SECONDS
+        if not settled:
+            return UNSETTLED_SECONDS
+        times = (plan.requeue_after, self._residency.due(key))
+        return min((seconds for seconds in times if seconds is not None), default=None)
 
     async def _settle(self, view: ModelView) -> tuple[Plan, list[Transition], bool]:
         failures: tuple[Failure, ...] = ()

@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from warmpod.api.status import MAX_FAILED_NODES
-from warmpod.controller import startups
+from warmpod.controller import progress, startups
 from warmpod.controller.facts import Facts
-from warmpod.controller.problems import Area
+from warmpod.controller.problems import NODE_AREAS
 from warmpod.resources.names import serving_selector
 
 #: Characters of a message per node.
-NODE_MESSAGE = 500
-
-_NODE_AREAS = (Area.IMAGES, Area.WEIGHTS)
+NODE_MESSAGE = 1000
 
 
 def build(
@@ -53,18 +51,26 @@ def build_invalid(
     }
 
 
-def _nodes(facts: Facts) -> dict[str, Any]:
+def failed_nodes(facts: Facts) -> list[dict[str, str]]:
+    """Each with the worst that keeps the weights from it; sorted by name."""
     failed: dict[str, dict[str, str]] = {}
     for problem in facts.node_problems:
-        if problem.node not in failed and problem.area in _NODE_AREAS:
+        if problem.node not in failed and problem.area in NODE_AREAS:
             failed[problem.node] = {
                 "node": problem.node,
                 "reason": str(problem.reason),
                 "message": problem.message[:NODE_MESSAGE],
             }
-    return {
+    return [failed[node] for node in sorted(failed)]
+
+
+def _nodes(facts: Facts) -> dict[str, Any]:
+    nodes: dict[str, Any] = {
         "eligible": facts.eligible or 0,
         "prefetched": facts.prefetched,
         "resident": facts.resident,
-        "failed": [failed[node] for node in sorted(failed)][:MAX_FAILED_NODES],
+        "failed": failed_nodes(facts)[:MAX_FAILED_NODES],
     }
+    if line := progress.line(facts):
+        nodes["progress"] = line
+    return nodes

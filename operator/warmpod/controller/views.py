@@ -85,12 +85,19 @@ class ContainerView:
 class PodView:
     meta: Meta
     node: str
+    meant_for: str
+    """The node that it runs on, or that a DaemonSet made it for."""
     phase: str
     reason: str
     message: str
     conditions: Mapping[str, ConditionView]
     containers: tuple[ContainerView, ...]
     startup: PodFacts
+
+    @property
+    def alive(self) -> bool:
+        """Whether its containers run or may run, also while it is being deleted."""
+        return self.phase not in ("Failed", "Succeeded")
 
     def is_true(self, condition: str) -> bool:
         found = self.conditions.get(condition)
@@ -110,7 +117,7 @@ class WorkloadView:
     """Pods that its controller wants: spec.replicas, or the number of eligible nodes."""
     template: str
     """Which of ours its pod template is, by its label: the revision of engine pods, the identity of
-    prefetch pods."""
+    prefetch pods. Empty for the DaemonSet of a version that had only one a model."""
     conditions: Mapping[str, ConditionView]
 
     @property
@@ -249,9 +256,12 @@ def _pod(meta: Meta, obj: Object) -> PodView:
         for field in ("initContainerStatuses", "containerStatuses")
         for container in status.get(field) or []
     ]
+    spec = obj.get("spec") or {}
+    node = spec.get("nodeName") or ""
     return PodView(
         meta=meta,
-        node=(obj.get("spec") or {}).get("nodeName") or "",
+        node=node,
+        meant_for=node or _pinned_to(spec),
         phase=status.get("phase") or "",
         reason=status.get("reason") or "",
         message=status.get("message") or "",
@@ -259,6 +269,17 @@ def _pod(meta: Meta, obj: Object) -> PodView:
         containers=tuple(containers),
         startup=facts_of(obj),
     )
+
+
+def _pinned_to(spec: Object) -> str:
+    """The node that a DaemonSet made a pod for: it says so in the pod's affinity, by name."""
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    for term in required.get("nodeSelectorTerms") or []:
+        for field in term.get("matchFields") or []:
+            if field.get("key") == "metadata.name" and len(field.get("values") or []) == 1:
+                return str(field["values"][0])
+    return ""
 
 
 def _container(status: Object, *, init: bool) -> ContainerView:

@@ -94,9 +94,11 @@ def warm_model() -> dict[str, Any]:
 
 
 def pod(name: str, component: str, conditions: list[dict[str, Any]]) -> dict[str, Any]:
-    labels = {"warmpod.io/component": component, "warmpod.io/revision": "0123456789"}
+    labels = {"warmpod.io/component": component}
     if component == "engine":
-        labels["warmpod.io/role"] = "serving"
+        labels |= {"warmpod.io/role": "serving", "warmpod.io/revision": "0123456789"}
+    else:
+        labels["warmpod.io/prefetch"] = "01234567"
     return {
         "metadata": {"name": name, "labels": labels, "creationTimestamp": CREATED},
         "spec": {"nodeName": "n1"},

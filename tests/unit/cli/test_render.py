@@ -35,8 +35,8 @@ def test_status_shows_conditions_nodes_and_pods() -> None:
         "tiny-1 n1 0123456789 serving True Warm 1h30m boot abc123",
         "tiny-2 n1 0123456789 serving Unknown 1h30m Running",
         "Nodes",
-        "Pod Node Revision Role Resident Reason Age Message",
-        "tiny-prefetch-1 n1 0123456789 True Resident 1h30m 5 files",
+        "Pod Node Prefetch Role Resident Reason Age Message",
+        "tiny-prefetch-1 n1 01234567 True Resident 1h30m 5 files",
     ]
 
 

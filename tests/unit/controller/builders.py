@@ -41,8 +41,15 @@ NAME = "llama"
 UID = "uid-llama"
 ENGINE_IMAGE = "registry.example.com/vllm:v1"
 MODEL_IMAGE = "registry.example.com/llama:1.0"
+OTHER_IMAGE = "registry.example.com/llama:2.0"
 ENGINE_DIGEST = "sha256:" + "e" * 64
 MODEL_DIGEST = "sha256:" + "d" * 64
+OTHER_DIGEST = "sha256:" + "c" * 64
+DIGESTS = {
+    ENGINE_IMAGE: ENGINE_DIGEST,
+    MODEL_IMAGE: MODEL_DIGEST,
+    OTHER_IMAGE: OTHER_DIGEST,
+}
 SETTINGS = Settings(operator_image="registry.example.com/operator:v1")
 
 
@@ -103,9 +110,10 @@ class PodWrapper:
 
     name: str
     component: str
-    revision: str = ""
-    """Of a prefetch pod the identity of its template."""
+    template: str = ""
+    """The revision of an engine pod, the identity of a prefetch pod."""
     node: str = "node-1"
+    pinned_to: str = ""
     phase: str = "Pending"
     created: str = ago(minutes=2)
     deleting: bool = False
@@ -115,11 +123,15 @@ class PodWrapper:
     containers: dict[str, Object] = field(default_factory=dict)
     init_containers: dict[str, Object] = field(default_factory=dict)
 
-    def of(self, revision_hash: str) -> PodWrapper:
-        return replace(self, revision=revision_hash)
+    def of(self, template: str) -> PodWrapper:
+        return replace(self, template=template)
 
     def on(self, node: str) -> PodWrapper:
         return replace(self, node=node)
+
+    def waiting_for(self, node: str) -> PodWrapper:
+        """Made by a DaemonSet for a node, and not scheduled yet."""
+        return replace(self, node="", pinned_to=node)
 
     def condition(
         self, name: str, status: str, reason: str = "", message: str = "", since: str = ""
@@ -178,6 +190,9 @@ class PodWrapper:
             **more,
         )
 
+    def scheduled(self, since: str = "") -> PodWrapper:
+        return self.condition("PodScheduled", "True", since=since)
+
     def unschedulable(self, message: str, since: str = "") -> PodWrapper:
         return self.on("").condition("PodScheduled", "False", "Unschedulable", message, since)
 
@@ -215,9 +230,9 @@ class PodWrapper:
     def body(self) -> Object:
         labels = {COMPONENT_LABEL: self.component}
         if self.component == "engine":
-            labels |= {ROLE_LABEL: "serving", REVISION_LABEL: self.revision}
+            labels |= {ROLE_LABEL: "serving", REVISION_LABEL: self.template}
         else:
-            labels[PREFETCH_LABEL] = self.revision
+            labels[PREFETCH_LABEL] = self.template
         meta = owned(self.name, **labels)
         meta["creationTimestamp"] = self.created
         if self.deleting:
@@ -226,7 +241,7 @@ class PodWrapper:
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": meta,
-            "spec": {"nodeName": self.node} if self.node else {},
+            "spec": {"nodeName": self.node} if self.node else _pinned(self.pinned_to),
             "status": {
                 "phase": self.phase,
                 "reason": self.reason,
@@ -241,6 +256,14 @@ class PodWrapper:
         found = project(POD, self.body())
         assert isinstance(found, PodView)
         return found
+
+
+def _pinned(node: str) -> Object:
+    """As the DaemonSet controller says for which node a pod is."""
+    fields = [{"key": "metadata.name", "operator": "In", "values": [node]}]
+    terms = {"nodeSelectorTerms": [{"matchFields": fields}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": terms}
+    return {"affinity": {"nodeAffinity": required}} if node else {}
 
 
 def engine(name: str = "llama-0") -> PodWrapper:
@@ -258,15 +281,12 @@ class World:
     model: Object = field(default_factory=warm_model)
     stored: tuple[Revision, ...] = ()
     unreadable: tuple[str, ...] = ()
-    daemon_set: WorkloadView | None = None
+    daemon_sets: tuple[WorkloadView, ...] = ()
     deployment: WorkloadView | None = None
     prefetch_pods: tuple[PodView, ...] = ()
     engine_pods: tuple[PodView, ...] = ()
     resolutions: dict[str, Resolution | None] = field(
-        default_factory=lambda: {
-            ENGINE_IMAGE: Resolved(ENGINE_DIGEST),
-            MODEL_IMAGE: Resolved(MODEL_DIGEST),
-        }
+        default_factory=lambda: {image: Resolved(digest) for image, digest in DIGESTS.items()}
     )
     pod_security: PodSecurity = "privileged"
     refusals: tuple[Refusal, ...] = ()
@@ -283,7 +303,8 @@ class World:
     @property
     def identity(self) -> str:
         """Of the prefetch pods of the present spec."""
-        return self._rendered().prefetch_hash
+        stored = next((found for found in self.stored if found.hash == self.hash), None)
+        return (stored or self._rendered(1, None)).prefetch_hash
 
     def change(self, **spec: Any) -> World:
         """The spec is edited; everything else is as it was."""
@@ -298,15 +319,23 @@ class World:
         """The present spec's revision is in a ControllerRevision."""
         return replace(self, stored=(*self.stored, self._rendered(number, digests)))
 
-    def _rendered(self, number: int = 1, digests: Digests | None = None) -> Revision:
-        known = digests or Digests(ENGINE_DIGEST, MODEL_DIGEST)
+    def _rendered(self, number: int, digests: Digests | None) -> Revision:
+        known = digests or Digests.resolved(self.parsed.spec, DIGESTS.get)
         return revision.render(self.parsed, known, "privileged", SETTINGS, number)
 
+    def change_weights(self, **spec: Any) -> World:
+        """Another model image, whose revision is stored."""
+        return self.change(model={"image": OTHER_IMAGE}, **spec).store(number=len(self.stored) + 1)
+
     def prefetching(self, nodes: int, *pods: PodWrapper, of: str = "") -> World:
-        """The DaemonSet of the present revision exists and wants that many pods."""
-        workload = daemon_set(of or self.identity, nodes)
-        views = self._views(pods, self.identity)
-        return replace(self, daemon_set=workload, prefetch_pods=views)
+        """A DaemonSet (of the present weights) exists and wants that many pods. Those of other
+        weights stay as they are."""
+        weights = of or self.identity
+        others = tuple(found for found in self.daemon_sets if found.template != weights)
+        kept = tuple(p for p in self.prefetch_pods if p.meta.labels[PREFETCH_LABEL] != weights)
+        views = tuple((pod if pod.template else pod.of(weights)).view() for pod in pods)
+        workloads = (*others, daemon_set(weights, nodes))
+        return replace(self, daemon_sets=workloads, prefetch_pods=(*kept, *views))
 
     def deployed(
         self,
@@ -316,10 +345,8 @@ class World:
         conditions: Iterable[Object] = (),
     ) -> World:
         workload = deployment(of or self.hash, replicas, conditions)
-        return replace(self, deployment=workload, engine_pods=self._views(pods, self.hash))
-
-    def _views(self, pods: Iterable[PodWrapper], default: str) -> tuple[PodView, ...]:
-        return tuple((pod if pod.revision else pod.of(default)).view() for pod in pods)
+        views = tuple((pod if pod.template else pod.of(self.hash)).view() for pod in pods)
+        return replace(self, deployment=workload, engine_pods=views)
 
     def observed(self) -> Observed:
         view = project(WARM_MODEL, self.model)
@@ -336,7 +363,7 @@ class World:
             pod_security=self.pod_security,
             revisions=tuple(self._stored(found) for found in self.stored),
             unreadable=tuple(revision_view(name) for name in self.unreadable),
-            daemon_set=self.daemon_set,
+            daemon_sets=self.daemon_sets,
             deployment=self.deployment,
             prefetch_pods=self.prefetch_pods,
             engine_pods=self.engine_pods,
@@ -370,14 +397,15 @@ def revision_view(name: str) -> RevisionView:
     return found
 
 
-def daemon_set(identity: str, nodes: int, *, observed: int = 1) -> WorkloadView:
+def daemon_set(weights: str, nodes: int, *, observed: int = 1) -> WorkloadView:
+    labels = {PREFETCH_LABEL: weights}
     found = project(
         DAEMON_SET,
         {
             "apiVersion": "apps/v1",
             "kind": "DaemonSet",
-            "metadata": owned(f"{NAME}-prefetch-{identity}"),
-            "spec": {"template": {"metadata": {"labels": {PREFETCH_LABEL: identity}}}},
+            "metadata": owned(f"{NAME}-prefetch-{weights}", **labels),
+            "spec": {"template": {"metadata": {"labels": labels}}},
             "status": {"observedGeneration": observed, "desiredNumberScheduled": nodes},
         },
     )

@@ -142,8 +142,8 @@ READY = {
             SERVING.change(engine={"args": ["--new"]}),
             resolutions={ENGINE_IMAGE: None, MODEL_IMAGE: None},
         ),
-        "False",
-        "ResolvingImages",
+        "True",
+        "PreviousRevisionServes",
     ),
     "an earlier model of that name is going": (
         replace(STORED, failures=(Failure(reasons.WAITING_FOR_DELETION, "Service x", "going"),)),
@@ -270,6 +270,18 @@ READY = {
         "False",
         "ImagePullFailed",
     ),
+    "node's disk full": (
+        prefetched_by(
+            prefetch().waiting("agent", "ErrImagePull", "write /x: no space left on device")
+        ),
+        "False",
+        "DiskFull",
+    ),
+    "kubelet does nothing": (
+        prefetched_by(prefetch().scheduled(since=ago(minutes=6))),
+        "False",
+        "NodeNotResponding",
+    ),
     "bad reference": (
         prefetched_by(prefetch().waiting("agent", "InvalidImageName", "couldn't parse")),
         "False",
@@ -386,7 +398,10 @@ def test_reconciling_and_stalled_are_never_both_true(case: str) -> None:
         found[name]["status"] for name in ("Ready", "Reconciling", "Stalled")
     )
     assert not (reconciling == "True" and stalled == "True")
-    assert (ready == "True") == (reconciling == "False" and stalled == "False")
+    if found["Ready"]["reason"] == "PreviousRevisionServes":
+        assert reconciling != stalled
+    else:
+        assert (ready == "True") == (reconciling == "False" and stalled == "False")
 
 
 # --- Prefetched and WeightsResident ---------------------------------------------------------------
@@ -481,11 +496,104 @@ def test_a_bad_node_does_not_stall_a_model_that_serves() -> None:
         (READY["warming"][0], timedelta(hours=1), False),
         (READY["an earlier model of that name is going"][0], timedelta(hours=1), False),
         (READY["quota"][0], timedelta(hours=1), False),
+        (READY["kubelet does nothing"][0], timedelta(minutes=-2), False),
+        (READY["kubelet does nothing"][0], timedelta(0), True),
+        (READY["node's disk full"][0], timedelta(0), True),
     ],
 )
 def test_stalled(world: World, after: timedelta, stalled: bool) -> None:
     found = world.conditions(NOW + after)["Stalled"]
     assert found["status"] == ("True" if stalled else "False")
+
+
+# --- While the new weights are on their way -------------------------------------------------------
+
+CHANGED = SERVING.change_weights()
+BROKEN = prefetch("new").not_resident("DigestMismatch")
+
+
+@pytest.mark.parametrize(
+    ("world", "ready", "resident", "reconciling", "stalled"),
+    [
+        pytest.param(
+            CHANGED,
+            ("True", "PreviousRevisionServes"),
+            ("Unknown", "Creating"),
+            ("True", "Progressing"),
+            ("False", "NothingWrong"),
+            id="nothing there yet",
+        ),
+        pytest.param(
+            CHANGED.prefetching(1, prefetch("new").not_resident("Verifying")),
+            ("True", "PreviousRevisionServes"),
+            ("False", "Verifying"),
+            ("True", "Progressing"),
+            ("False", "NothingWrong"),
+            id="verifying",
+        ),
+        pytest.param(
+            CHANGED.prefetching(2, BROKEN, prefetch("b").on("node-2")),
+            ("True", "PreviousRevisionServes"),
+            ("False", "DigestMismatch"),
+            ("True", "Progressing"),
+            ("False", "NothingWrong"),
+            id="broken on one node, on the way to another",
+        ),
+        pytest.param(
+            CHANGED.prefetching(1, BROKEN),
+            ("True", "PreviousRevisionServes"),
+            ("False", "DigestMismatch"),
+            ("False", "DigestMismatch"),
+            ("True", "DigestMismatch"),
+            id="broken everywhere",
+        ),
+        pytest.param(
+            replace(CHANGED, resolutions={MODEL_IMAGE: NotFound("x: not there")}),
+            ("True", "PreviousRevisionServes"),
+            ("Unknown", "Creating"),
+            ("False", "ImageNotFound"),
+            ("True", "ImageNotFound"),
+            id="the registry does not have the image",
+        ),
+        pytest.param(
+            CHANGED.deployed(engine().of(SERVING.hash), of=SERVING.hash),
+            ("False", "Creating"),
+            ("Unknown", "Creating"),
+            ("True", "Progressing"),
+            ("False", "NothingWrong"),
+            id="the previous one does not serve either",
+        ),
+        pytest.param(
+            CHANGED.change(replicas=2),
+            ("False", "Creating"),
+            ("Unknown", "Creating"),
+            ("True", "Progressing"),
+            ("False", "NothingWrong"),
+            id="the previous one does not serve as much as is asked for",
+        ),
+        pytest.param(
+            CHANGED.prefetching(1, prefetch("new").resident()).deployed(
+                engine().of(SERVING.hash).warm(), engine("new"), of=CHANGED.hash
+            ),
+            ("False", "WaitingForWarmPods"),
+            ("True", "Resident"),
+            ("True", "Progressing"),
+            ("False", "NothingWrong"),
+            id="the weights are there, and the engines change",
+        ),
+    ],
+)
+def test_a_new_revision_that_waits_for_its_weights(
+    world: World,
+    ready: tuple[str, str],
+    resident: tuple[str, str],
+    reconciling: tuple[str, str],
+    stalled: tuple[str, str],
+) -> None:
+    assert summary(world, "Ready") == ready
+    assert summary(world, "WeightsResident") == resident
+    assert summary(world, "Reconciling") == reconciling
+    assert summary(world, "Stalled") == stalled
 
 
 # --- Messages -------------------------------------------------------------------------------------

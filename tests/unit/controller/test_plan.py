@@ -118,7 +118,7 @@ def test_hold(world: World, starts: bool) -> None:
 
 def test_no_eligible_node_counts_only_when_the_daemonset_controller_has_looked() -> None:
     world = World().store()
-    world = replace(world, daemon_set=daemon_set(world.identity, 0, observed=0))
+    world = replace(world, daemon_sets=(daemon_set(world.identity, 0, observed=0),))
     assert "Deployment" not in kinds(world.plan())
 
 
@@ -128,7 +128,7 @@ def test_what_was_started_is_not_taken_back() -> None:
     assert template_of(applied(world.plan(), "Deployment")) == world.hash
 
 
-def test_the_previous_revision_stays_and_is_scaled_until_the_new_one_is_verified() -> None:
+def test_the_previous_revision_stays_and_is_scaled_until_the_new_weights_are_there() -> None:
     before = World().store().prefetching(1, prefetch().resident()).deployed(engine().warm())
     after = before.change(weights={"size": "1Gi"}, replicas=3).store(number=2)
     assert after.hash != before.hash

@@ -43,10 +43,14 @@ from warmpod.controller.observe import Observer
 from warmpod.controller.reconcile import Reconciler
 from warmpod.controller.recorder import Recorder
 from warmpod.controller.registry import Resolution, Resolved
+from warmpod.controller.residency import Residency
 from warmpod.controller.sweep import Sweeper
+from warmpod.controller.views import View
 from warmpod.controller.workqueue import RetryLater
+from warmpod.resources.names import PREFETCH_LABEL
 
 KEY = (NAMESPACE, NAME)
+DAEMON_SET_NAME = f"{NAME}-prefetch-{World().identity}"
 Object = dict[str, Any]
 
 
@@ -82,8 +86,13 @@ class Cluster:
 
     def restart(self) -> None:
         """Another operator process over the same cluster."""
-        gates = Gates()
-        self.cache = Cache(gates.changed)
+        gates, residency = Gates(), Residency()
+
+        def changed(before: View | None, after: View) -> None:
+            gates.changed(before, after)
+            residency.changed(before, after)
+
+        self.cache = Cache(changed)
         self.counters = CollectorRegistry()
         metrics = Metrics(self.counters, self.cache)
         kube: Any = self.kube
@@ -96,6 +105,7 @@ class Cluster:
             Recorder(kube, metrics, "test"),
             metrics,
             gates,
+            residency,
             now=lambda: NOW,
         )
 
@@ -121,9 +131,6 @@ class Cluster:
 
     def events(self) -> list[str]:
         return [obj["reason"] for obj in self.kube.objects.values() if obj["kind"] == "Event"]
-
-
-DAEMON_SET_NAME = f"{NAME}-prefetch-{World().identity}"
 
 
 @pytest.fixture
@@ -410,3 +417,43 @@ async def test_pods_of_another_model_are_not_counted(cluster: Cluster) -> None:
     assert model is not None
     assert model["status"]["replicas"] == 1
     assert len([1 for kind, *_ in cluster.kube.objects if kind is POD]) == 3
+
+
+async def test_a_node_that_loses_the_weights_is_an_event(cluster: Cluster) -> None:
+    await bring_up(cluster)
+    for pod in (prefetch().not_resident("NotResident", "dropped"), prefetch().resident()):
+        cluster.kube.put(pod.of(World().identity).body())
+        await cluster.reconcile()
+    assert "ResidencyLost" in cluster.events()
+
+
+async def test_all_failed_nodes_are_counted_and_none_that_is_well_again(cluster: Cluster) -> None:
+    await bring_up(cluster)
+    names = [f"node-{number}" for number in range(8)]
+    pods = [prefetch(f"p-{name}").on(name).of(World().identity) for name in names]
+    for pod in pods:
+        cluster.kube.put(pod.not_resident("DigestMismatch", "shard").body())
+    await cluster.reconcile()
+    shown = generate_latest(cluster.counters).decode()
+    for name in names:
+        labels = f'model="llama",namespace="models",node="{name}",reason="DigestMismatch"'
+        assert f"warmpod_node_failed{{{labels}}} 1.0" in shown
+    assert 'warmpod_warmmodel_nodes{model="llama",namespace="models",state="resident"} 1.0' in shown
+    for pod in pods:
+        cluster.kube.put(pod.resident().body())
+    await cluster.reconcile()
+    assert "warmpod_node_failed{" not in generate_latest(cluster.counters).decode()
+
+
+async def test_a_daemonset_that_nobody_uses_is_deleted(cluster: Cluster) -> None:
+    await bring_up(cluster)
+    before = cluster.kube.find(DAEMON_SET, DAEMON_SET_NAME)
+    assert before is not None
+    body = {**deepcopy(before), "metadata": {**before["metadata"], "name": "llama-prefetch-older"}}
+    del body["metadata"]["uid"]
+    body["spec"]["template"]["metadata"]["labels"][PREFETCH_LABEL] = "older"
+    cluster.kube.put(body)
+    await cluster.reconcile()
+    assert cluster.kube.find(DAEMON_SET, "llama-prefetch-older") is None
+    assert cluster.kube.find(DAEMON_SET, DAEMON_SET_NAME) == before
+    assert "WeightsReleased" in cluster.events()

@@ -1,0 +1,67 @@
+"""Which DaemonSets go: there is one a set of weights, for as long as an engine may read them.
+
+docs/decisions/0013 has the reasons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from warmpod import reasons
+from warmpod.controller import rivalry
+from warmpod.controller.observed import Observed
+from warmpod.controller.rivalry import Rivalry, named
+from warmpod.controller.transitions import Transition
+from warmpod.controller.views import WorkloadView
+
+
+@dataclass(frozen=True)
+class Removal:
+    """A DaemonSet to delete, and what people are told of it."""
+
+    workload: WorkloadView
+    event: Transition
+
+
+def removals(observed: Observed, now: datetime, *, complete: bool) -> Iterator[Removal]:
+    """`complete`: the present revision's weights are wherever they can be."""
+    used = _used(observed)
+    if used is None or observed.present is None:
+        return  # the present revision, not rendered yet, may share one of them
+    for workload in observed.daemon_sets:
+        if workload.meta.deleting or workload.template == observed.weights:
+            continue
+        if not workload.template:
+            # Of a version that had one DaemonSet for all revisions: its successor takes over.
+            if complete:
+                yield _no_longer_used(workload)
+        elif workload.template not in used:
+            yield _no_longer_used(workload)
+        elif (found := rivalry.find(observed, workload, now)) and found.safe:
+            yield _swapped(found)
+
+
+def _used(observed: Observed) -> set[str] | None:
+    """The weights that an engine reads, or would read if the Deployment made another pod. None
+    where a revision is not stored any more, so that nobody can tell."""
+    used = {observed.weights_of(pod) for pod in observed.engine_pods if pod.alive}
+    if observed.deployment is not None:
+        found = observed.stored(observed.deployment.template)
+        used.add(found.revision.prefetch_hash if found else None)
+    known = {weights for weights in used if weights is not None}
+    return known if known == used else None
+
+
+def _no_longer_used(workload: WorkloadView) -> Removal:
+    message = f"DaemonSet {workload.meta.name} is deleted: no engine uses its weights any more"
+    return Removal(workload, Transition("Normal", reasons.WEIGHTS_RELEASED, message))
+
+
+def _swapped(found: Rivalry) -> Removal:
+    message = (
+        f"{named(found.nodes)}: {found.numbers()}, so DaemonSet {found.old.meta.name} is deleted "
+        "first. Engines that run go on serving. To have the old weights back, revert the spec"
+    )
+    return Removal(found.old, Transition("Warning", reasons.WEIGHTS_SWAPPED, message))
