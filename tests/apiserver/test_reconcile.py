@@ -148,13 +148,13 @@ def test_new_node_is_prefetched_without_a_touch(api: Api, ready: Create, namespa
 
 
 def settled_on(view: ModelView, revision: str) -> bool:
-    status = view.get()["status"]
-    return view.condition("Ready").get("status") == "True" and status["revision"] == revision
+    done = view.condition("Reconciling").get("reason") == "UpToDate"
+    return done and view.get()["status"]["revision"] == revision
 
 
 def settled_on_another(view: ModelView, revision: str) -> bool:
-    status = view.get()["status"]
-    return view.condition("Ready").get("status") == "True" and status["revision"] != revision
+    done = view.condition("Reconciling").get("reason") == "UpToDate"
+    return done and view.get()["status"]["revision"] != revision
 
 
 def children(api: Api, kind: str, namespace: str, model: str) -> list[JsonObject]:

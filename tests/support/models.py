@@ -132,7 +132,8 @@ class ModelView:
         return pods[0]
 
     def wait_ready(self, timeout_s: float = 120) -> None:
-        self.wait_condition("Ready", "True", timeout_s=timeout_s)
+        """Also after a change of the spec, while which the previous revision may be Ready."""
+        self.wait_condition("Reconciling", "False", {"UpToDate"}, timeout_s=timeout_s)
 
     def wait_condition(
         self, type_: str, status: str, reasons: set[str] | None = None, timeout_s: float = 60

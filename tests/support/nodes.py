@@ -17,6 +17,12 @@ ON_FAKE_NODES: JsonObject = {
     "tolerations": [{"key": TAINT["key"], "operator": "Exists"}],
 }
 
+
+def only_on(prefix: str) -> JsonObject:
+    """Where pods go that are for the fake nodes of that prefix only."""
+    return {**ON_FAKE_NODES, "nodeSelector": {"tests.warmpod.io/nodes": prefix}}
+
+
 REPORTS = {
     "prefetch": ("warmpod.io/Resident", "Resident"),
     "engine": ("warmpod.io/Warm", "Warm"),
@@ -24,8 +30,12 @@ REPORTS = {
 
 
 @contextmanager
-def fake_nodes(api: Api, count: int, prefix: str = "fake") -> Iterator[list[str]]:
-    """Nodes that exist for the length of a test; gives their names."""
+def fake_nodes(
+    api: Api, count: int, prefix: str = "fake", *, memory: str | None = None
+) -> Iterator[list[str]]:
+    """Nodes that exist for the length of a test; gives their names. With `memory`, a quantity, they
+    have that much of it, and no pod lands there that does not ask for `prefix` (`only_on`)."""
+    labels = LABEL if memory is None else only_on(prefix)["nodeSelector"]
     names = [f"{prefix}-{number}" for number in range(count)]
     for name in names:
         api.apply(
@@ -34,7 +44,7 @@ def fake_nodes(api: Api, count: int, prefix: str = "fake") -> Iterator[list[str]
                 "kind": "Node",
                 "metadata": {
                     "name": name,
-                    "labels": LABEL | {"kubernetes.io/hostname": name},
+                    "labels": labels | {"kubernetes.io/hostname": name},
                     "annotations": {"kwok.x-k8s.io/node": "fake"},
                 },
                 "spec": {"taints": [TAINT]},
@@ -49,6 +59,16 @@ def fake_nodes(api: Api, count: int, prefix: str = "fake") -> Iterator[list[str]
                 ),
                 timeout_s=60,
             )
+            if memory is not None:
+                room = {"memory": memory}
+                api.patch(
+                    "Node",
+                    name,
+                    "",
+                    {"status": {"capacity": room, "allocatable": room}},
+                    content_type=STRATEGIC_PATCH,
+                    subresource="status",
+                )
         yield names
     finally:
         for name in names:
@@ -63,10 +83,10 @@ def play(api: Api, pods: Iterable[JsonObject]) -> None:
             report(api, pod, type_, reason)
 
 
-def report(api: Api, pod: JsonObject, type_: str, reason: str) -> None:
+def report(api: Api, pod: JsonObject, type_: str, reason: str, status: str = "True") -> None:
     """Says in a pod's place what its agent or sidecar would say: nothing runs on a fake node."""
     metadata = pod["metadata"]
-    condition = {"type": type_, "status": "True", "reason": reason, "message": "played by a test"}
+    condition = {"type": type_, "status": status, "reason": reason, "message": "played by a test"}
     api.patch(
         "Pod",
         metadata["name"],
