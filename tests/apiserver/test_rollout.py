@@ -185,5 +185,5 @@ def test_where_both_do_not_fit_the_old_weights_go_first(api: Api, namespace: str
         (new,) = changing.new_pods(1)
         assert changing.daemon_sets() == [new["metadata"]["labels"][PREFETCH]]
         assert {pod["metadata"]["uid"] for pod in changing.view.engine_pods()} == engines
-        assert "WeightsSwapped" in changing.events()
+        wait_until("it is told", lambda: "WeightsSwapped" in changing.events(), timeout_s=30)
         changing.finish()

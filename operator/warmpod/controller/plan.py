@@ -14,7 +14,7 @@ from typing import Any
 
 from warmpod import reasons
 from warmpod.api import InvalidSpec, WarmModel
-from warmpod.controller import conditions, prefetching, rivalry, status
+from warmpod.controller import conditions, prefetching, problems, rivalry, status
 from warmpod.controller.facts import MIN_READY, Facts, gather
 from warmpod.controller.kinds import CONTROLLER_REVISION, DAEMON_SET, Kind
 from warmpod.controller.observed import Observed, StoredRevision
@@ -214,13 +214,10 @@ def _look_again(observed: Observed, facts: Facts) -> float | None:
         times.append(MIN_READY.total_seconds())
     if observed.prefetch_pods_missing and not times:
         times.append(MISSING)
-    shortage = rivalry.due(observed, facts.now)
-    if shortage is not None:
-        times.append(shortage)
-    for problem in (*facts.problems, *facts.node_problems):
-        due = problem.due()
-        if due is not None and due > facts.now:
-            times.append((due - facts.now).total_seconds())
+    dates = [problem.due() for problem in (*facts.problems, *facts.node_problems)]
+    dates += [problems.silent_from(pod) for pod in (*facts.prefetch_pods, *facts.engine_pods)]
+    dates.append(rivalry.due(observed, facts.now))
+    times += [(due - facts.now).total_seconds() for due in dates if due and due > facts.now]
     return min(times, default=None)
 
 

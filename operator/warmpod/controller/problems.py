@@ -22,6 +22,8 @@ from warmpod.reasons import Reason
 #: A container that ended with an error this short a time ago is crash looping, even while its next
 #: life is still running: the condition would flap with each restart.
 RECENT_CRASH = timedelta(minutes=10)
+#: A kubelet that works names the containers of a new pod within a second or two.
+SILENCE = timedelta(minutes=1)
 #: Characters of a runtime's or an engine's own words in a message.
 QUOTE = 500
 #: Characters of the end of a log.
@@ -230,6 +232,14 @@ def of_engine_pod(pod: PodView, now: datetime) -> Iterator[Problem]:
     yield Problem(reason, message, Area.ENGINE, pod.node, warm.since)
 
 
+def silent_from(pod: PodView) -> datetime | None:
+    """When it becomes a problem that a kubelet has not taken up a pod; None where it has."""
+    scheduled = pod.conditions.get("PodScheduled")
+    if scheduled is None or scheduled.status != "True" or scheduled.since is None:
+        return None
+    return None if pod.containers or pod.phase != "Pending" else scheduled.since + SILENCE
+
+
 def _restarted(container: ContainerView | None, now: datetime) -> bool:
     """Whether the whole container was restarted of late, beyond what the launcher does in place."""
     return (
@@ -244,10 +254,10 @@ def _of_pod(pod: PodView, area: Area, now: datetime) -> Iterator[Problem]:
     if scheduled and scheduled.status == "False" and scheduled.reason == "Unschedulable":
         message = _sentence(_place(pod), scheduled.message, reasons.UNSCHEDULABLE)
         yield Problem(reasons.UNSCHEDULABLE, message, area, pod.meant_for, scheduled.since)
-    if scheduled and scheduled.status == "True" and pod.phase == "Pending" and not pod.containers:
-        # A kubelet that works names the containers within a second.
+    silent_at = silent_from(pod)
+    if silent_at is not None and now >= silent_at:
         message = _sentence(_place(pod), "not taken up by the kubelet", reasons.NODE_NOT_RESPONDING)
-        yield Problem(reasons.NODE_NOT_RESPONDING, message, area, pod.node, scheduled.since)
+        yield Problem(reasons.NODE_NOT_RESPONDING, message, area, pod.node, silent_at)
     if pod.phase == "Failed" and _recent(pod.meta.created, now):
         words = f"{pod.reason or 'Failed'}: {pod.message}".rstrip(": ")
         message = _sentence(_place(pod), words, reasons.POD_FAILED)

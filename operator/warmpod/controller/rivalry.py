@@ -84,14 +84,10 @@ def problems(observed: Observed, now: datetime) -> Iterator[Problem]:
             yield Problem(reasons.NO_ROOM_FOR_BOTH, message, Area.WEIGHTS, node)
 
 
-def due(observed: Observed, now: datetime) -> float | None:
-    """Seconds until a shortage has lasted long enough to be acted on."""
-    waits = [
-        (condition.since + PATIENCE - now).total_seconds()
-        for condition in _full(observed).values()
-        if condition.since is not None
-    ]
-    return min((wait for wait in waits if wait > 0), default=None)
+def due(observed: Observed, now: datetime) -> datetime | None:
+    """When the next shortage has lasted long enough to be acted on."""
+    dates = [c.since + PATIENCE for c in _full(observed).values() if c.since is not None]
+    return min((date for date in dates if date > now), default=None)
 
 
 def named(nodes: tuple[str, ...]) -> str:

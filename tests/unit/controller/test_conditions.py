@@ -278,9 +278,14 @@ READY = {
         "DiskFull",
     ),
     "kubelet does nothing": (
-        prefetched_by(prefetch().scheduled(since=ago(minutes=6))),
+        prefetched_by(prefetch().scheduled(since=ago(minutes=7))),
         "False",
         "NodeNotResponding",
+    ),
+    "kubelet has only just got the pod": (
+        prefetched_by(prefetch().scheduled(since=ago(seconds=30))),
+        "False",
+        "WaitingForWeights",
     ),
     "bad reference": (
         prefetched_by(prefetch().waiting("agent", "InvalidImageName", "couldn't parse")),

@@ -101,7 +101,7 @@ def deployed(world: World, after: timedelta = timedelta(0)) -> str:
             (*HERE, node(2).scheduled(since=ago(minutes=1))), False, id="the kubelet is slow"
         ),
         pytest.param(
-            (*HERE, node(2).scheduled(since=ago(minutes=6))), True, id="the kubelet is dead"
+            (*HERE, node(2).scheduled(since=ago(minutes=7))), True, id="the kubelet is dead"
         ),
         pytest.param(
             tuple(node(n).not_resident("DigestMismatch") for n in range(3)), False, id="nowhere"
