@@ -35,6 +35,7 @@ def test_medium(create: Create, namespace: str, weights: JsonObject, reason: str
         "eligible": 1,
         "prefetched": 1,
         "resident": 1,
+        "progress": "1/1 resident",
         "failed": [],
     }
     assert complete(view.service_url(), "medium") != ""
