@@ -220,7 +220,8 @@ UNSUPPORTED_GPU = Reason(
 )
 DISK_FULL = Reason(
     "DiskFull",
-    "The engine could not write a file because a volume is full.",
+    "A file of the engine could not be written, or the weights cannot be staged, because a volume "
+    "is full.",
     "Give the volume named in the message more room; /dev/shm counts as memory of the pod.",
 )
 WORKER_DIED = Reason(
@@ -289,6 +290,32 @@ RESIDENCY_NOT_MEASURABLE = Reason(
     "ResidencyNotMeasurable",
     "The weights are verified, but this node gives no way to measure that they are in memory.",
     "Allow the agent CAP_IPC_LOCK (namespace level privileged), or use medium PodMemory.",
+)
+SOURCE_UNAUTHORIZED = Reason(
+    "SourceUnauthorized",
+    "The source of the weights does not know the caller (401): credentials are missing or wrong.",
+    "Put the keys that the message names into the Secret of the source's secretName; the agent "
+    "reads it again every half minute.",
+)
+SOURCE_FORBIDDEN = Reason(
+    "SourceForbidden",
+    "The source of the weights knows the caller and does not let it read them (403).",
+    "Accept the model's terms, or give the account the right that the message names.",
+)
+SOURCE_NOT_FOUND = Reason(
+    "SourceNotFound",
+    "The source of the weights has no such repository, revision, bucket or file (404).",
+    "Correct the field of spec.model that the message names.",
+)
+SOURCE_UNREACHABLE = Reason(
+    "SourceUnreachable",
+    "The source of the weights cannot be reached, or fails; the agent keeps trying.",
+    "Check network, proxy and the source's own state from the node.",
+)
+PATH_MISMATCH = Reason(
+    "PathMismatch",
+    "There is no model where the spec says, or what is there cannot be laid out as files.",
+    "Correct the field of spec.model that the message names.",
 )
 
 # --- Found by the operator: input it cannot act on ------------------------------------------------
