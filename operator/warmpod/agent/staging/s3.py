@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
-from urllib.parse import quote, unquote, urlencode, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 from xml.etree import ElementTree
 
 from warmpod.agent.staging.credentials import Credentials
@@ -35,9 +35,11 @@ class Bucket:
         self._prefix = parts.path.strip("/") + "/" if parts.path.strip("/") else ""
         self._endpoint = str(spec.get("endpoint") or "").rstrip("/")
         self._region = str(spec.get("region") or DEFAULT_REGION)
-        self._key_id = credentials.get("AWS_ACCESS_KEY_ID")
-        self._secret = credentials.get("AWS_SECRET_ACCESS_KEY")
-        self._session_token = credentials.get("AWS_SESSION_TOKEN")
+        key_id = credentials.get("AWS_ACCESS_KEY_ID")
+        secret = credentials.get("AWS_SECRET_ACCESS_KEY")
+        self._keys: tuple[str, str, str | None] | None = None
+        if key_id and secret:
+            self._keys = key_id, secret, credentials.get("AWS_SESSION_TOKEN")
         self._transport = transport
 
     def plan(self) -> tuple[RemoteFile, ...]:
@@ -66,7 +68,7 @@ class Bucket:
         if code in UNKNOWN_CALLER or refusal.status == 401:
             keys = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
             return SourceError(SOURCE_UNAUTHORIZED, f"{answer}; correct {keys} in {where}")
-        if refusal.status == 403 and not self._key_id:
+        if refusal.status == 403 and self._keys is None:
             message = f"{answer}, and no keys were sent; put keys that may read it into {where}"
             return SourceError(SOURCE_UNAUTHORIZED, message)
         if refusal.status == 403:
@@ -84,7 +86,7 @@ class Bucket:
         while True:
             page = self._page(token)
             for item in page.iter("Contents"):
-                key = unquote(item.findtext("Key", "")).removeprefix(self._prefix)
+                key = item.findtext("Key", "").removeprefix(self._prefix)
                 if key and not key.endswith("/"):
                     yield key, int(item.findtext("Size", "0"))
             token = page.findtext("NextContinuationToken")
@@ -92,7 +94,7 @@ class Bucket:
                 return
 
     def _page(self, token: str | None) -> ElementTree.Element:
-        query = {"encoding-type": "url", "list-type": "2", "prefix": self._prefix}
+        query = {"list-type": "2", "prefix": self._prefix}
         if token:
             query["continuation-token"] = token
         body = self._read("", query, self._judge_list)
@@ -144,10 +146,7 @@ class Bucket:
         url = f"{self._base()}/{quote(key, safe='/-_.~')}"
         if query:
             url += "?" + urlencode(sorted(query.items()), quote_via=quote, safe="-_.~")
-        authorization = None
-        if self._key_id and self._secret:
-            keys = (self._key_id, self._secret, self._session_token)
-            authorization = Signature(keys, self._region)
+        authorization = Signature(self._keys, self._region) if self._keys else None
         return Request(url, headers, authorization, redirects=False, method=method)
 
     def _base(self) -> str:
