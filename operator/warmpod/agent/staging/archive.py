@@ -17,8 +17,9 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, cast
 
 from warmpod.agent.staging.errors import SourceError
 from warmpod.agent.staging.files import MAX_FILES, check_names, is_hidden
@@ -137,9 +138,8 @@ def _members(archive: Path, name: str) -> Iterator[Iterator[Member]]:
             yield _zip_members(opened)
         return
     with archive.open("rb") as file:
-        content: IO[bytes] = file
-        if not name.endswith(".tar"):
-            content = gzip.open(file)  # noqa: SIM115 - `file` is what is open
+        packed = not name.endswith(".tar")
+        content = cast(IO[bytes], gzip.GzipFile(fileobj=file) if packed else file)
         with tarfile.open(fileobj=content, mode="r|") as tar:
             yield _tar_members(tar, name)
         while content.read(PIECE_BYTES):  # the check sum of gzip stands at its end
@@ -156,7 +156,7 @@ def _zip_members(opened: zipfile.ZipFile) -> Iterator[Member]:
             link = opened.read(info).decode(errors="surrogateescape")
             yield Member(path, 0, None, _link_target(path, link))
         else:
-            yield Member(path, info.file_size, lambda info=info: opened.open(info))
+            yield Member(path, info.file_size, partial(opened.open, info))
 
 
 def _tar_members(tar: tarfile.TarFile, name: str) -> Iterator[Member]:
@@ -169,10 +169,17 @@ def _tar_members(tar: tarfile.TarFile, name: str) -> Iterator[Member]:
         elif info.islnk():
             yield Member(path, 0, None, _normal(info.linkname))
         elif info.isreg():
-            yield Member(path, info.size, lambda info=info: tar.extractfile(info))
+            yield Member(path, info.size, partial(_content, tar, info))
         else:
             message = f"{name}: {ascii(path)[:200]} is a device or pipe; pack regular files only"
             raise SourceError(PATH_MISMATCH, message)
+
+
+def _content(tar: tarfile.TarFile, info: tarfile.TarInfo) -> IO[bytes]:
+    content = tar.extractfile(info)
+    if content is None:
+        raise tarfile.ReadError(f"{info.name} has no content")
+    return content
 
 
 def _normal(path: str) -> str:

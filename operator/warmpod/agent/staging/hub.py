@@ -40,7 +40,7 @@ import httpx2
 from huggingface_hub import HfApi, hf_hub_url
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 from huggingface_hub.hf_api import ModelInfo, RepoSibling
-from huggingface_hub.utils import filter_repo_objects
+from huggingface_hub.utils import filter_repo_objects  # type: ignore[attr-defined]
 
 
 class Hub:

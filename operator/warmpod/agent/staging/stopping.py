@@ -51,7 +51,7 @@ class Stop:
             while not wait((future,), LOOK_SECONDS).done:
                 self.check()
         except BaseException:
-            future.add_done_callback(lambda done: done.exception() or discard(done.result()))
+            future.add_done_callback(lambda done: _discard(done, discard))
             raise
         return future.result()
 
@@ -61,3 +61,8 @@ def _run(call: Callable[[], Result], future: Future[Result]) -> None:
         future.set_result(call())
     except BaseException as error:
         future.set_exception(error)
+
+
+def _discard(future: Future[Result], discard: Callable[[Result], None]) -> None:
+    if future.exception() is None:
+        discard(future.result())

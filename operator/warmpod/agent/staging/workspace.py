@@ -18,6 +18,7 @@ from warmpod.agent.memory import gib
 from warmpod.agent.staging.errors import disk_full
 from warmpod.agent.staging.files import RemoteFile
 from warmpod.weights import manifest as manifests
+from warmpod.weights.findings import WeightsError
 from warmpod.weights.manifest import Entry, Manifest
 
 STAGING = ".staging"
@@ -32,7 +33,9 @@ class Workspace:
         self._list = self.staging / "known.jsonl"
         self._lock = threading.Lock()
         self._known: dict[str, list[object]] = {}
-        directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+        if not directory.exists():
+            directory.mkdir(parents=True)
+            directory.chmod(0o755)  # whatever the umask is
         self.staging.mkdir(mode=0o700, exist_ok=True)
         self._load()
 
@@ -44,7 +47,7 @@ class Workspace:
         """The manifest, if all of its files are known to be of that one version."""
         try:
             manifest = manifests.read(self.directory)
-        except manifests.WeightsError:
+        except WeightsError:
             return None
         if manifest is None or self._strays({entry.path for entry in manifest.files}):
             return None
@@ -142,7 +145,7 @@ class Workspace:
             full = self.directory / part
             if not full.is_dir():
                 full.mkdir()
-                full.chmod(0o755)  # whatever the umask is
+                full.chmod(0o755)
 
     def _load(self) -> None:
         """A line that a kill cut short is the last one, and stands for a file without its name."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from support.file_server import FileServer
-from unit.agent.staging.conftest import Caller, Cancelled
+from unit.agent.staging.callers import Caller, Cancelled
 from unit.weights.models import SHARDS
 from warmpod import reasons
 from warmpod.agent.staging import SourceError, workspace

@@ -7,7 +7,7 @@ import pytest
 
 from support.file_server import running
 from support.hub_server import HubServer
-from unit.agent.staging.conftest import Caller
+from unit.agent.staging.callers import Caller
 from unit.weights.models import SHARDS
 from warmpod import reasons
 from warmpod.agent.staging import SourceError

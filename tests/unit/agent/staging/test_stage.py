@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from support.file_server import FileServer
-from unit.agent.staging.conftest import Caller, Cancelled
+from unit.agent.staging.callers import Caller, Cancelled
 from unit.weights.models import SHARDS
 from warmpod import reasons
 from warmpod.agent.staging import SourceError, stage, transport
@@ -60,7 +60,10 @@ def test_what_a_stopped_call_had_is_kept(web: FileServer, caller: Caller, model:
 
 
 @pytest.mark.parametrize("fault", ["silent", "slow"])
-def test_a_stop_does_not_wait_for_the_server(web: FileServer, caller: Caller, fault: str) -> None:
+def test_a_stop_does_not_wait_for_the_server(
+    web: FileServer, caller: Caller, fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transport, "SILENCE_SECONDS", 3600)
     if fault == "silent":
         web.faults.silent = True
     else:
@@ -78,11 +81,9 @@ def test_a_stop_does_not_wait_for_the_server(web: FileServer, caller: Caller, fa
 
     helper = threading.Thread(target=stop_when_asked)
     helper.start()
-    begun = time.monotonic()
     with pytest.raises(Cancelled):
         stage({"http": listing(web)}, None, caller.target, watch, lambda _: None)
     helper.join()
-    assert time.monotonic() - begun < transport.SILENCE_SECONDS / 2
     assert [thread for thread in threading.enumerate() if thread.name.startswith("staging")] == []
     web.stopping.set()
 

@@ -4,10 +4,10 @@ from pathlib import Path
 import pytest
 
 from support.file_server import FileServer, running
-from unit.agent.staging.conftest import Caller
+from unit.agent.staging.callers import Caller
 from unit.weights.models import SHARDS
 from warmpod import reasons
-from warmpod.agent.staging import SourceError
+from warmpod.agent.staging import SourceError, stage
 from warmpod.weights import manifest as manifests
 
 TOKEN = "bearer-abcdefgh"
@@ -134,9 +134,6 @@ def test_messages_hold_no_secrets_of_the_url(caller: Caller) -> None:
 def test_a_proxy_is_used(
     web: FileServer, caller: Caller, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Proxy(FileServer):
-        """Answers for another host; a client of a proxy sends the whole URL as the path."""
-
     monkeypatch.setenv("HTTP_PROXY", web.url)
     monkeypatch.delenv("NO_PROXY", raising=False)
     manifest = caller.stage(http={"url": "http://models.invalid/org/model/"})
@@ -147,6 +144,7 @@ def test_a_proxy_is_used(
 def test_the_file_that_changes_is_not_mixed(web: FileServer, caller: Caller, model: Path) -> None:
     shard = model / SHARDS[0]
     size = shard.stat().st_size
+    web.faults.cuts = [70_000] * 20  # so that every part of it is asked for again
     done = 0
 
     def watch(count: int) -> None:
@@ -156,11 +154,10 @@ def test_the_file_that_changes_is_not_mixed(web: FileServer, caller: Caller, mod
             shard.write_bytes(b"\7" * size)
             os.utime(shard, (1, 1))
 
-    from warmpod.agent.staging import stage
-
     source = {"http": listing(web)}
     with pytest.raises(SourceError) as caught:
         stage(source, None, caller.target, watch, lambda _: None)
     assert caught.value.reason == reasons.DIGEST_MISMATCH
     assert "changed" in str(caught.value)
+    web.faults.cuts.clear()
     caller.assert_holds(model, caller.stage(http=listing(web)))
