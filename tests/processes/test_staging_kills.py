@@ -20,15 +20,15 @@ from warmpod.weights import manifest as manifests
 
 KILLS = 30
 FILES = {
-    f"model-0000{number}-of-00004.safetensors": 20_000_000 + number for number in range(1, 5)
-} | {"config.json": 200, "sub/tokenizer.json": 3_000_000}
+    f"model-0000{number}-of-00004.safetensors": 5_000_000 + number for number in range(1, 5)
+} | {"config.json": 200, "sub/tokenizer.json": 700_000}
 
 PROGRAM = """
 import json, sys
 from pathlib import Path
 from warmpod.agent.staging import assembly, stage
-assembly.SEGMENT_BYTES = 4_000_000
-assembly.JOURNAL_BYTES = 500_000
+assembly.SEGMENT_BYTES = 1_000_000
+assembly.JOURNAL_BYTES = 200_000
 remote, directory = json.loads(sys.argv[1]), Path(sys.argv[2])
 manifest = stage(remote, None, directory, lambda _: None, lambda _: print("begin", flush=True))
 sys.stdout.write(manifest.to_json().decode())

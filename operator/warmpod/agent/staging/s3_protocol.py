@@ -85,12 +85,14 @@ def error_code(refusal: Refusal) -> str:
 
 
 def digest_of(headers: Mapping[str, str]) -> Digest | None:
-    """A checksum over the whole object, if it has one. Those of parts (`-<number>` at the end, or
-    of type COMPOSITE) say nothing to whoever does not know the parts."""
-    composite = headers.get("x-amz-checksum-type") == "COMPOSITE"
+    """A checksum over the whole object, if it has one. One over the checksums of parts says
+    nothing to whoever does not know the parts, and not every server marks it as such."""
+    in_parts = "-" in headers.get("ETag", "")
+    whole = headers.get("x-amz-checksum-type", "COMPOSITE" if in_parts else "") != "COMPOSITE"
     for name, kind in CHECKSUMS.items():
         value = headers.get(name)
-        if value and not composite and "-" not in value:
+        # There is no CRC-64 over checksums of parts.
+        if value and (whole or kind == "crc64nvme") and "-" not in value:
             try:
                 return Digest(kind, base64.b64decode(value, validate=True).hex())
             except binascii.Error:

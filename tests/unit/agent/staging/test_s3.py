@@ -144,7 +144,9 @@ def test_a_manifest_in_the_bucket_is_believed(s3: S3Server, caller: Caller, mode
         ({"ETag": '"' + "a" * 32 + '-7"'}, None),
         ({"ETag": '"' + "a" * 32 + '"', "x-amz-server-side-encryption": "aws:kms"}, None),
         ({"ETag": '"x"', "x-amz-checksum-crc64nvme": "AAAAAAAAAAA="}, "crc64nvme"),
+        ({"ETag": '"x-3"', "x-amz-checksum-crc64nvme": "AAAAAAAAAAA="}, "crc64nvme"),
         ({"ETag": '"x"', "x-amz-checksum-sha256": "AAAA-3"}, None),
+        ({"ETag": '"x-3"', "x-amz-checksum-crc32": "AAAAAA=="}, None),
         (
             {"ETag": '"x"', "x-amz-checksum-crc32": "AAAAAA==", "x-amz-checksum-type": "COMPOSITE"},
             None,
