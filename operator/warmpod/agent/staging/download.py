@@ -1,0 +1,183 @@
+"""Download files in parallel, segment by segment, until all are whole, verified and named."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from pathlib import Path
+from typing import Protocol
+
+import requests
+
+from warmpod.agent.staging.assembly import Assembly, Segment
+from warmpod.agent.staging.errors import SourceError, changed, unreachable
+from warmpod.agent.staging.files import DATE, RemoteFile
+from warmpod.agent.staging.stopping import LOOK_SECONDS
+from warmpod.agent.staging.transport import Refusal, Request, Transport, pieces
+from warmpod.reasons import DIGEST_MISMATCH
+
+CONNECTIONS = 4
+
+
+class Source(Protocol):
+    def plan(self) -> tuple[RemoteFile, ...]:
+        """What there is. Raises SourceError."""
+
+    def request(self, file: RemoteFile, first: int, end: int) -> Request:
+        """How to get the bytes `first` to `end` (exclusive); all of them without a Range."""
+
+    def judge(self, refusal: Refusal) -> SourceError:
+        """What a refused request means for this kind of source."""
+
+
+# Gets a whole file and its SHA-256.
+Publish = Callable[[Assembly, str], None]
+
+
+class Download:
+    """`run`, once: partial files in `folder` until they are whole and verified, then published."""
+
+    def __init__(
+        self, source: Source, transport: Transport, folder: Path, publish: Publish
+    ) -> None:
+        self._source = source
+        self._transport = transport
+        self._stop = transport.stop
+        self._folder = folder
+        self._publish = publish
+        self._lock = threading.Lock()
+        self._open: list[Assembly] = []
+        self._finishing: set[str] = set()
+        self._digests: dict[str, str] = {}
+
+    def run(self, files: Iterable[RemoteFile]) -> dict[str, str]:
+        """SHA-256 by path. Raises SourceError, OSError, and what the watch raises; no thread is
+        left then."""
+        try:
+            with ThreadPoolExecutor(CONNECTIONS, thread_name_prefix="staging") as pool:
+                self._supervise(pool, self._units(files))
+        finally:
+            for assembly in self._open:
+                assembly.close()
+        return self._digests
+
+    def _supervise(
+        self, pool: ThreadPoolExecutor, units: Iterator[tuple[Assembly, Segment]]
+    ) -> None:
+        try:
+            self._await([pool.submit(self._work, units) for _ in range(CONNECTIONS)])
+        except BaseException:
+            self._stop.abandon()
+            self._transport.hang_up()
+            raise
+
+    def _await(self, workers: list[Future[None]]) -> None:
+        pending = set(workers)
+        while pending:
+            done, pending = wait(pending, LOOK_SECONDS, FIRST_EXCEPTION)
+            for worker in done:
+                worker.result()
+            self._stop.check()
+
+    def _units(self, files: Iterable[RemoteFile]) -> Iterator[tuple[Assembly, Segment]]:
+        """In the order of files, so that few are open at a time. A file that has nothing left
+        to download still has to be finished, so it comes with a segment that is complete."""
+        for file in files:
+            assembly = Assembly(self._folder, file)
+            self._open.append(assembly)
+            self._stop.watch(assembly.done)
+            pending = [segment for segment in assembly.segments if not segment.complete]
+            for segment in pending or [Segment(0, 0)]:
+                yield assembly, segment
+
+    def _work(self, units: Iterator[tuple[Assembly, Segment]]) -> None:
+        while True:
+            self._stop.check()
+            with self._lock:
+                unit = next(units, None)
+            if unit is None:
+                return
+            assembly, segment = unit
+            self._fill(assembly, segment)
+            if self._is_last(assembly):
+                self._finish(assembly)
+
+    def _is_last(self, assembly: Assembly) -> bool:
+        """True for one thread a file."""
+        with self._lock:
+            last = assembly.complete and assembly.file.path not in self._finishing
+            if last:
+                self._finishing.add(assembly.file.path)
+            return last
+
+    def _fill(self, assembly: Assembly, segment: Segment) -> None:
+        failures = 0
+        while not segment.complete:
+            before = segment.done
+            try:
+                self._transfer(assembly, segment)
+            except SourceError as error:
+                failures = 1 if segment.done > before else failures + 1
+                self._transport.pause_after(error, failures)
+
+    def _transfer(self, assembly: Assembly, segment: Segment) -> None:
+        file = assembly.file
+        request = self._source.request(file, segment.position, segment.end)
+        try:
+            with self._transport.open(request, self._source.judge) as response:
+                skip = _bytes_to_skip(response, file, segment)
+                for piece in pieces(response, skip + segment.end - segment.position):
+                    self._stop.check()
+                    if skip >= len(piece):
+                        skip -= len(piece)
+                        continue
+                    self._stop.watch(assembly.write(segment, piece[skip:]))
+                    skip = 0
+        finally:
+            assembly.record()
+        if not segment.complete:
+            raise unreachable(file.path, "the connection ended before the file did")
+
+    def _finish(self, assembly: Assembly) -> None:
+        file = assembly.file
+        sha256, problem = assembly.finish(self._stop.check)
+        if problem is not None:
+            # A proxy's fault, or the disk's in what an earlier call left: once more, from scratch.
+            assembly.restart()
+            for segment in assembly.segments:
+                self._fill(assembly, segment)
+            sha256, problem = assembly.finish(self._stop.check)
+        if problem is not None:
+            assembly.restart()
+            raise SourceError(DIGEST_MISMATCH, f"{file.path}: {problem}; upload the file again")
+        self._publish(assembly, sha256)
+        with self._lock:
+            self._digests[file.path] = sha256
+            self._open.remove(assembly)
+        assembly.close()
+
+
+def _bytes_to_skip(response: requests.Response, file: RemoteFile, segment: Segment) -> int:
+    """How much of the answer comes before the segment: all of it when the server does not do
+    ranges. Raises SourceError when the answer is of another file than the plan."""
+    if response.status_code == 206:
+        range_, _, total = response.headers.get("Content-Range", "").partition("/")
+        if range_.startswith(f"bytes {segment.position}-") and total in ("*", str(file.size)):
+            return 0
+        raise changed(file.path)
+    length = response.headers.get("Content-Length")
+    if response.status_code != 200 or length not in (None, str(file.size)):
+        raise changed(file.path)
+    if _is_other_version(response.headers, file.identity):
+        raise changed(file.path)
+    return segment.position
+
+
+def _is_other_version(headers: Mapping[str, str], identity: str) -> bool:
+    """Identities that are an ETag or a date are the answer's own; others are of the plan only."""
+    if identity.startswith('"'):
+        return headers.get("ETag", identity).removeprefix("W/") != identity
+    if identity.startswith(DATE):
+        return headers.get("Last-Modified", identity[len(DATE) :]) != identity[len(DATE) :]
+    return False

@@ -1,0 +1,47 @@
+"""What keeps a source from being staged, with the reason that the condition gets."""
+
+from __future__ import annotations
+
+from warmpod.reasons import (
+    DIGEST_MISMATCH,
+    DISK_FULL,
+    PATH_MISMATCH,
+    SOURCE_NOT_FOUND,
+    SOURCE_UNREACHABLE,
+    Reason,
+)
+
+# Soon, for what a Secret or a network that comes back can repair; seldom, for what needs an edit
+# of the spec, which starts another agent anyway.
+RETRY_SOON_SECONDS = 30.0
+RETRY_SELDOM_SECONDS = 300.0
+_SELDOM = (SOURCE_NOT_FOUND, PATH_MISMATCH, DIGEST_MISMATCH)
+
+
+class SourceError(Exception):
+    """The message names the source and the remedy; `retry_after` is in seconds."""
+
+    def __init__(self, reason: Reason, message: str, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.reason = reason
+        if retry_after is None:
+            retry_after = RETRY_SELDOM_SECONDS if reason in _SELDOM else RETRY_SOON_SECONDS
+        self.retry_after = retry_after
+
+
+def changed(what: str) -> SourceError:
+    """The source replaced a file while it was being downloaded; the next attempt plans anew."""
+    message = f"{what} changed while it was downloaded; it is downloaded again"
+    return SourceError(DIGEST_MISMATCH, message, RETRY_SOON_SECONDS)
+
+
+def unreachable(what: str, cause: str, retry_after: float | None = None) -> SourceError:
+    return SourceError(SOURCE_UNREACHABLE, f"{what}: {cause}", retry_after)
+
+
+def disk_full(what: str, needed: str, free: str) -> SourceError:
+    message = (
+        f"{what}: {needed} needed, {free} free; free space there, or choose a larger volume "
+        "in spec.weights.staging"
+    )
+    return SourceError(DISK_FULL, message)

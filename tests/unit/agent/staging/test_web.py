@@ -1,0 +1,163 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from support.file_server import FileServer, running
+from unit.agent.staging.callers import Caller
+from unit.weights.models import SHARDS
+from warmpod import reasons
+from warmpod.agent.staging import SourceError, stage
+from warmpod.weights import manifest as manifests
+
+TOKEN = "bearer-abcdefgh"
+
+
+def listing(web: FileServer) -> dict[str, str]:
+    return {"url": f"{web.url}/org/model/"}
+
+
+def refusal(caller: Caller, url: str) -> SourceError:
+    with pytest.raises(SourceError) as caught:
+        caller.stage(http={"url": url})
+    return caught.value
+
+
+def test_stages_a_listing(web: FileServer, caller: Caller, model: Path) -> None:
+    (model / ".hidden").write_text("not part of a model")
+    (model / "a b+ü#?.txt").write_text("odd name")
+    (model / "empty.txt").touch()
+    caller.assert_holds(model, caller.stage(http=listing(web)))
+    assert any("Range" in seen.headers for seen in web.seen if SHARDS[0] in seen.path)
+
+
+def test_a_server_without_ranges(web: FileServer, caller: Caller, model: Path) -> None:
+    web.faults.ranges = False
+    web.faults.cuts = [700_000, 1_200_000]
+    caller.assert_holds(model, caller.stage(http=listing(web)))
+
+
+def test_a_server_that_tells_no_version(web: FileServer, caller: Caller, model: Path) -> None:
+    web.faults.validators = False
+    web.faults.cuts = [700_000, 1_200_000]
+    caller.assert_holds(model, caller.stage(http=listing(web)))
+
+
+def test_a_manifest_is_preferred(web: FileServer, caller: Caller, model: Path) -> None:
+    manifests.write(model, manifests.from_directory(model))
+    (model / "unlisted.txt").write_text("not in the manifest")
+    caller.assert_holds(model, caller.stage(http=listing(web)), ("unlisted.txt",))
+    assert not any(seen.path.endswith("/") for seen in web.seen)
+    web.faults.flips = {SHARDS[0]}
+    (caller.target / SHARDS[0]).unlink()
+    error = refusal(caller, listing(web)["url"])
+    assert error.reason == reasons.DIGEST_MISMATCH
+    assert SHARDS[0] in str(error)
+
+
+def test_links_that_lead_away_are_not_followed(
+    web: FileServer, caller: Caller, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    links = [
+        "../",
+        "/etc/passwd",
+        "http://example.com/model.bin",
+        "//example.com/x",
+        "?C=M;O=A",
+        "%2e%2e/%2e%2e/escape",
+        "javascript:alert(1)",
+        "http://[bad",
+        "config.json#part",
+        "config.json",
+    ]
+    page = "".join(f'<a href="{link}">x</a>' for link in links)
+    (model / "index.html").write_text(page)
+
+    def send(handler, folder: Path) -> None:
+        handler.send_body(200, (folder / "index.html").read_bytes(), {"Content-Type": "text/html"})
+
+    monkeypatch.setattr("support.file_server.FileHandler.send_listing", send)
+    with pytest.raises(SourceError) as caught:
+        caller.stage(http=listing(web))
+    assert caught.value.reason == reasons.PATH_MISMATCH
+    assert "escape" in str(caught.value)
+    (model / "index.html").write_text(page.replace("%2e%2e/%2e%2e/escape", ""))
+    manifest = caller.stage(http=listing(web))
+    assert [entry.path for entry in manifest.files] == ["config.json"]
+
+
+def test_the_token_stays_with_its_origin(web: FileServer, caller: Caller, model: Path) -> None:
+    class Redirecting(FileServer):
+        pass
+
+    with running(Redirecting(web.root)) as front:
+        front.token = TOKEN
+        monkey = front.RequestHandlerClass
+
+        class Handler(monkey):  # type: ignore[misc, valid-type]
+            def send_file(self, path: Path, headers: dict[str, str]) -> None:
+                place = f"{web.url_of_other_origin}/{path.relative_to(web.root)}"
+                self.send_body(302, b"", {"Location": place})
+
+        front.RequestHandlerClass = Handler
+        caller.secret(token=TOKEN)
+        caller.assert_holds(model, caller.stage(http=listing(front)))
+    assert web.seen
+    assert all("Authorization" not in seen.headers for seen in web.seen)
+
+
+def test_a_password_is_sent(web: FileServer, caller: Caller) -> None:
+    caller.secret(username="me", password="p:w")
+    caller.stage(http=listing(web))
+    assert {seen.headers.get("Authorization") for seen in web.seen} == {"Basic bWU6cDp3"}
+
+
+def test_refusals(web: FileServer, caller: Caller) -> None:
+    web.token = TOKEN
+    error = refusal(caller, listing(web)["url"])
+    assert (error.reason, "http.secretName" in str(error)) == (reasons.SOURCE_UNAUTHORIZED, True)
+    caller.secret(token="other")
+    assert refusal(caller, listing(web)["url"]).reason == reasons.SOURCE_FORBIDDEN
+    caller.secret(token=TOKEN)
+    assert refusal(caller, f"{web.url}/none/").reason == reasons.SOURCE_NOT_FOUND
+    (web.root / "empty").mkdir()
+    assert refusal(caller, f"{web.url}/empty/").reason == reasons.PATH_MISMATCH
+
+
+def test_messages_hold_no_secrets_of_the_url(caller: Caller) -> None:
+    error = refusal(caller, "http://user:s3cr3t@127.0.0.1:1/model.tar?Signature=s3cr3t")
+    assert error.reason == reasons.SOURCE_UNREACHABLE
+    assert "s3cr3t" not in str(error)
+    assert "Connection refused" in str(error)
+
+
+def test_a_proxy_is_used(
+    web: FileServer, caller: Caller, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", web.url)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    manifest = caller.stage(http={"url": "http://models.invalid/org/model/"})
+    caller.assert_holds(model, manifest)
+    assert all(seen.path.startswith("http://models.invalid/") for seen in web.seen)
+
+
+def test_the_file_that_changes_is_not_mixed(web: FileServer, caller: Caller, model: Path) -> None:
+    shard = model / SHARDS[0]
+    size = shard.stat().st_size
+    web.faults.cuts = [70_000] * 20  # so that every part of it is asked for again
+    done = 0
+
+    def watch(count: int) -> None:
+        nonlocal done
+        done += count
+        if 0 < done - count < 300_000 <= done:
+            shard.write_bytes(b"\7" * size)
+            os.utime(shard, (1, 1))
+
+    source = {"http": listing(web)}
+    with pytest.raises(SourceError) as caught:
+        stage(source, None, caller.target, watch, lambda _: None)
+    assert caught.value.reason == reasons.DIGEST_MISMATCH
+    assert "changed" in str(caught.value)
+    web.faults.cuts.clear()
+    caller.assert_holds(model, caller.stage(http=listing(web)))
