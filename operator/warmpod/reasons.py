@@ -439,8 +439,16 @@ NODE_NOT_RESPONDING = Reason(
 )
 NO_ELIGIBLE_NODES = Reason(
     "NoEligibleNodes",
-    "No node of the cluster matches spec.pod.nodeSelector, affinity and tolerations.",
+    "No node could take an engine, by spec.pod.nodeSelector, affinity, tolerations, and the "
+    "devices in spec.engine.resources.",
     "Correct them, or add nodes.",
+)
+
+IMAGE_REMOVED = Reason(
+    "ImageRemoved",
+    "An image that a node held was taken from it.",
+    "The prefetch pod there is replaced and pulls it again. Find out who removes images from "
+    "nodes.",
 )
 
 # --- Found by the operator: progress --------------------------------------------------------------
@@ -450,6 +458,9 @@ RESOLVING_IMAGES = Reason(
 )
 CREATING = Reason("Creating", "The objects of the WarmModel are being created.")
 PREFETCHING = Reason("Prefetching", "Images are being pulled on the eligible nodes.")
+WAITING_FOR_TURN = Reason(
+    "WaitingForTurn", "As many nodes as may pull from the registry at a time do so."
+)
 PREFETCHED = Reason("Prefetched", "Every eligible node holds every image.")
 WAITING_FOR_WEIGHTS = Reason(
     "WaitingForWeights",

@@ -46,6 +46,7 @@ get    pods
 list   pods
 watch  pods
 patch  pods
+delete pods
 patch  pods/status
 list   endpointslices.discovery.k8s.io
 create events
@@ -64,7 +65,6 @@ watch  secrets
 create secrets
 get    configmaps
 create pods
-delete pods
 update pods
 create pods/exec
 get    pods/log
@@ -81,9 +81,20 @@ delete rolebindings.rbac.authorization.k8s.io
 delete events
 """
 
-FORBIDDEN_CLUSTER_WIDE = """
+NODES = """
+get    nodes
 list   nodes
+watch  nodes
+get    nodes/stats
+get    nodes/configz
+"""
+
+FORBIDDEN_CLUSTER_WIDE = """
 patch  nodes
+update nodes
+delete nodes
+get    nodes/proxy
+create nodes/proxy
 list   namespaces
 create namespaces
 create clusterroles.rbac.authorization.k8s.io
@@ -187,6 +198,19 @@ def test_operator_may(operator: Rights, row: str) -> None:
 def test_operator_may_not(operator: Rights, row: str) -> None:
     assert not operator.allow(row, "default")
     assert not operator.allow(row, OPERATOR_NAMESPACE)
+
+
+@pytest.mark.parametrize("row", rows(NODES))
+def test_operator_may_look_at_nodes(operator: Rights, row: str) -> None:
+    assert operator.allow(row, "")
+
+
+@pytest.mark.parametrize("row", rows(NODES))
+def test_namespaced_operator_may_not_look_at_nodes(
+    namespaced: tuple[Rights, str], row: str
+) -> None:
+    rights, _ = namespaced
+    assert not rights.allow(row, "")
 
 
 @pytest.mark.parametrize("row", rows(FORBIDDEN_CLUSTER_WIDE))

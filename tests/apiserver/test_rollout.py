@@ -177,7 +177,7 @@ def test_a_node_that_loses_them_is_an_event(api: Api, namespace: str) -> None:
 
 
 def test_where_both_do_not_fit_the_old_weights_go_first(api: Api, namespace: str) -> None:
-    with fake_nodes(api, 1, prefix="small", memory="2Gi"):
+    with fake_nodes(api, 1, prefix="small", resources={"memory": "2Gi"}):
         model = warm_model("tight", namespace, pod=only_on("small"), weights={"size": "1Gi"})
         changing = Rollout(api, model)
         engines = {pod["metadata"]["uid"] for pod in changing.view.engine_pods()}

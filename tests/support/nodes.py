@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime
 
 from support.api import STRATEGIC_PATCH, Api, JsonObject
 from support.models import condition_of
@@ -16,6 +17,10 @@ ON_FAKE_NODES: JsonObject = {
     "nodeSelector": LABEL,
     "tolerations": [{"key": TAINT["key"], "operator": "Exists"}],
 }
+
+
+# A pod that tolerates this is scheduled by kwok's rules, and then waits for the test to start it.
+BY_HAND: JsonObject = {"key": "tests.warmpod.io/by-hand", "operator": "Exists"}
 
 
 def only_on(prefix: str) -> JsonObject:
@@ -31,11 +36,18 @@ REPORTS = {
 
 @contextmanager
 def fake_nodes(
-    api: Api, count: int, prefix: str = "fake", *, memory: str | None = None
+    api: Api,
+    count: int,
+    prefix: str = "fake",
+    *,
+    belongs: str = "",
+    resources: Mapping[str, str] | None = None,
+    taints: Iterable[JsonObject] = (),
 ) -> Iterator[list[str]]:
-    """Nodes that exist for the length of a test; gives their names. With `memory`, a quantity, they
-    have that much of it, and no pod lands there that does not ask for `prefix` (`only_on`)."""
-    labels = LABEL if memory is None else only_on(prefix)["nodeSelector"]
+    """Nodes that exist for the length of a test; gives their names. With `resources`, such as
+    `{"memory": "16Gi"}`, pods can have that much there, and no pod lands there that does not ask
+    for `prefix` (`only_on`), or for `belongs`, another prefix whose nodes they join."""
+    labels = LABEL if resources is None else only_on(belongs or prefix)["nodeSelector"]
     names = [f"{prefix}-{number}" for number in range(count)]
     for name in names:
         api.apply(
@@ -47,7 +59,7 @@ def fake_nodes(
                     "labels": labels | {"kubernetes.io/hostname": name},
                     "annotations": {"kwok.x-k8s.io/node": "fake"},
                 },
-                "spec": {"taints": [TAINT]},
+                "spec": {"taints": [TAINT, *taints]},
             }
         )
     try:
@@ -59,20 +71,52 @@ def fake_nodes(
                 ),
                 timeout_s=60,
             )
-            if memory is not None:
-                room = {"memory": memory}
-                api.patch(
-                    "Node",
-                    name,
-                    "",
-                    {"status": {"capacity": room, "allocatable": room}},
-                    content_type=STRATEGIC_PATCH,
-                    subresource="status",
-                )
+            if resources:
+                change_status(api, name, {"capacity": resources, "allocatable": resources})
         yield names
     finally:
         for name in names:
             api.delete("Node", name)
+
+
+def change_status(api: Api, node: str, status: JsonObject) -> None:
+    api.patch("Node", node, "", {"status": status}, subresource="status")
+
+
+def list_images(api: Api, node: str, images: Iterable[str]) -> None:
+    """As a kubelet does that finds these images, and no other, on its node."""
+    change_status(api, node, {"images": [{"names": [image], "sizeBytes": 1} for image in images]})
+
+
+def start(api: Api, pod: JsonObject) -> None:
+    """Starts a pod that kwok leaves to the test (`BY_HAND`), as if its images were pulled now."""
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    containers = [
+        {
+            "name": container["name"],
+            "image": container["image"],
+            "imageID": "",
+            "ready": True,
+            "started": True,
+            "restartCount": 0,
+            "state": {"running": {"startedAt": now}},
+        }
+        for container in pod["spec"]["containers"]
+    ]
+    status = {
+        "phase": "Running",
+        "containerStatuses": containers,
+        "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": now}],
+    }
+    metadata = pod["metadata"]
+    api.patch(
+        "Pod",
+        metadata["name"],
+        metadata["namespace"],
+        {"status": status},
+        content_type=STRATEGIC_PATCH,
+        subresource="status",
+    )
 
 
 def play(api: Api, pods: Iterable[JsonObject]) -> None:

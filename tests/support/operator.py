@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from support.api import Api, JsonObject
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from support.api import MERGE_PATCH, STRATEGIC_PATCH, Api, JsonObject
 from support.waiting import wait_until
 
 NAMESPACE = "warmpod-system"
@@ -38,3 +41,51 @@ def wait_for(api: Api, replicas: int) -> None:
         )
 
     wait_until(f"{replicas} operator pods are ready", settled, timeout_s=120)
+
+
+@contextmanager
+def removing_startup_taints(api: Api) -> Iterator[None]:
+    """The operator takes the startup taint off nodes, and has the right that it needs."""
+    rule = {"apiGroups": [""], "resources": ["nodes"], "verbs": ["patch"]}
+    with _rules_of_nodes(api, lambda rules: [*rules, rule]):
+        _set(api, "WARMPOD_REMOVE_STARTUP_TAINT", {"value": "true"})
+        try:
+            yield
+        finally:
+            _set(api, "WARMPOD_REMOVE_STARTUP_TAINT", {"$patch": "delete"})
+
+
+@contextmanager
+def without_nodes(api: Api) -> Iterator[None]:
+    """The operator may not look at nodes; it finds that out when it starts."""
+    try:
+        with _rules_of_nodes(api, lambda _: []):
+            _set(api, "WARMPOD_TEST", {"value": "without nodes"})
+            yield
+    finally:
+        _set(api, "WARMPOD_TEST", {"$patch": "delete"})
+
+
+@contextmanager
+def _rules_of_nodes(
+    api: Api, change: Callable[[list[JsonObject]], list[JsonObject]]
+) -> Iterator[None]:
+    role = "apis/rbac.authorization.k8s.io/v1/clusterroles/warmpod-operator-nodes"
+    rules = api.request("GET", role)["rules"]
+
+    def put(new: list[JsonObject]) -> None:
+        body = {"rules": new}
+        api.request("PATCH", role, body, content_type=MERGE_PATCH)
+
+    put(change(rules))
+    try:
+        yield
+    finally:
+        put(rules)
+
+
+def _set(api: Api, variable: str, change: JsonObject) -> None:
+    container = {"name": "operator", "env": [{"name": variable, **change}]}
+    body = {"spec": {"template": {"spec": {"containers": [container]}}}}
+    found = api.patch("Deployment", NAME, NAMESPACE, body, content_type=STRATEGIC_PATCH)
+    wait_for(api, found["spec"]["replicas"])

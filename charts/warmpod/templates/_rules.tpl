@@ -26,7 +26,7 @@
   verbs: [create, get, list, patch, watch]
 - apiGroups: [""]
   resources: [pods]
-  verbs: [get, list, patch, watch]
+  verbs: [delete, get, list, patch, watch]
 - apiGroups: [""]
   resources: [pods/status]
   verbs: [patch]

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable
 
-from warmpod.controller.kinds import CACHED, WARM_MODEL, Kind
+from warmpod.controller.kinds import CACHED, NODE, WARM_MODEL, Kind
 from warmpod.controller.views import Key, Meta, ModelView, Object, View, owner_key, project
 
 #: How many deleted objects are remembered, so that a late answer does not bring them back.
@@ -19,12 +19,14 @@ TOMBSTONES = 2000
 
 
 class Cache:
-    def __init__(self, changed: Callable[[View | None, View], None] = lambda *_: None) -> None:
-        """`changed` is told of every object that is taken in: what was known of it, and what is."""
+    def __init__(self, *changed: Callable[[View | None, View | None], None]) -> None:
+        """`changed` are told of every change: what was known of an object, and what is now. One
+        that was not known before, or is not there any more, is None."""
         self._changed = changed
-        self._objects: dict[Kind, dict[Key, View]] = {kind: {} for kind in CACHED}
+        kinds = (*CACHED, NODE)
+        self._objects: dict[Kind, dict[Key, View]] = {kind: {} for kind in kinds}
         self._owned: dict[Kind, defaultdict[Key, set[Key]]] = {
-            kind: defaultdict(set) for kind in CACHED
+            kind: defaultdict(set) for kind in kinds
         }
         #: By uid, the version at which an object went. A newer one of that uid is news: an object
         #: that lost its label is "deleted" for a watch by label, and comes back with the label.
@@ -61,7 +63,7 @@ class Cache:
         if known is not None:
             self._forget(kind, known.meta)
         self._objects[kind][key] = view
-        self._changed(known, view)
+        self._tell(known, view)
         owner = owner_key(kind, view.meta)
         if owner is not None:
             self._owned[kind][owner].add(key)
@@ -75,12 +77,16 @@ class Cache:
         if known is None or known.meta.uid != meta.uid:
             return None
         self._forget(kind, known.meta)
+        self._tell(known, None)
         return owner_key(kind, known.meta)
 
     def drop(self, kind: Kind, meta: Meta) -> None:
         """Takes an object out that was found to be gone."""
         self._bury(meta)
+        known = self._objects[kind].get(meta.key)
         self._forget(kind, meta)
+        if known is not None:
+            self._tell(known, None)
 
     def prune(
         self, kind: Kind, namespace: str | None, listed: Iterable[str], version: int
@@ -100,6 +106,10 @@ class Cache:
                 if (owner := owner_key(kind, meta)) is not None:
                     owners.add(owner)
         return owners
+
+    def _tell(self, before: View | None, after: View | None) -> None:
+        for changed in self._changed:
+            changed(before, after)
 
     def _forget(self, kind: Kind, meta: Meta) -> None:
         self._objects[kind].pop(meta.key, None)

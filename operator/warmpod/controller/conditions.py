@@ -117,14 +117,36 @@ def _prefetched(facts: Facts) -> Condition:
     if facts.eligible is None:
         return _unknown_or(problem, _beginning(facts))
     if facts.eligible == 0:
-        return Condition("False", reasons.NO_ELIGIBLE_NODES, _remedied(reasons.NO_ELIGIBLE_NODES))
+        return _no_eligible_nodes(facts)
     if facts.prefetched >= facts.eligible:
         return Condition(
             "True", reasons.PREFETCHED, _nodes(facts.prefetched, facts, "hold all images")
         )
     if problem is not None:
         return Condition("False", problem.reason, _short(problem.message))
-    return Condition("False", reasons.PREFETCHING, reasons.PREFETCHING.meaning)
+    return _prefetching(facts)
+
+
+def _prefetching(facts: Facts) -> Condition:
+    queue = facts.queue
+    if queue is None:
+        return Condition("False", reasons.PREFETCHING, reasons.PREFETCHING.meaning)
+    if queue.moves:
+        message = f"{reasons.PREFETCHING.meaning} {queue}"
+        return Condition("False", reasons.PREFETCHING, message)
+    return Condition("False", reasons.WAITING_FOR_TURN, str(queue))
+
+
+def _no_eligible_nodes(facts: Facts) -> Condition:
+    reason = reasons.NO_ELIGIBLE_NODES
+    if not facts.unfit:
+        return Condition("False", reason, _remedied(reason))
+    worst = sorted(facts.unfit.items(), key=lambda item: (-item[1], item[0]))
+    why = ", ".join(f"{count} {what}" for what, count in worst)
+    nodes = sum(facts.unfit.values())
+    return Condition(
+        "False", reason, _short(f"{reason.meaning} Of {nodes}: {why}. {reason.remedy}")
+    )
 
 
 def _weights_resident(facts: Facts) -> Condition:
@@ -132,7 +154,7 @@ def _weights_resident(facts: Facts) -> Condition:
     if facts.eligible is None:
         return _unknown_or(problem, _beginning(facts))
     if facts.eligible == 0:
-        return Condition("False", reasons.NO_ELIGIBLE_NODES, _remedied(reasons.NO_ELIGIBLE_NODES))
+        return _no_eligible_nodes(facts)
     count = _nodes(facts.resident, facts, "have the weights")
     if facts.resident >= facts.eligible:
         reason = reasons.RESIDENT if facts.held_on_nodes else reasons.VERIFIED

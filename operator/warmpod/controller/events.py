@@ -8,14 +8,14 @@ a handler's own `labels=` would filter only after everything was sent.
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import kopf
 
 from warmpod.controller import lease
-from warmpod.controller.kinds import CACHED, LEASE, WARM_MODEL, Kind
+from warmpod.controller.kinds import CACHED, LEASE, NODE, WARM_MODEL, Kind
 from warmpod.controller.kube import PAGE, Object
 from warmpod.resources.names import MANAGED_BY_LABEL
 
@@ -33,12 +33,14 @@ Login = Callable[[], Awaitable[dict[str, Any]]]
 
 def label_selector(kind: Kind) -> str:
     """Which objects of a kind are looked at; empty for all."""
-    return "" if kind is WARM_MODEL else CHILD_SELECTOR
+    return "" if kind in (WARM_MODEL, NODE) else CHILD_SELECTOR
 
 
-def registry(receive: Receive, login: Login) -> kopf.OperatorRegistry:
+def registry(
+    receive: Receive, login: Login, kinds: Iterable[Kind] = CACHED
+) -> kopf.OperatorRegistry:
     handlers = kopf.OperatorRegistry()
-    for kind in (*CACHED, LEASE):
+    for kind in (*kinds, LEASE):
         _listen(handlers, kind, receive)
 
     async def authenticate(**_: object) -> kopf.ConnectionInfo:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from warmpod import reasons
 from warmpod.api import WarmModel
 from warmpod.controller import problems, rivalry, rollout
+from warmpod.controller.nodes import pods, waiting
+from warmpod.controller.nodes.pods import holds_images
 from warmpod.controller.observed import Observed, Refusal
 from warmpod.controller.problems import Area, Problem
 from warmpod.controller.registry import NotFound
@@ -16,12 +18,7 @@ from warmpod.controller.views import PodView
 from warmpod.engine import facts_of
 from warmpod.protocol import RESIDENT_CONDITION, WARM_CONDITION
 from warmpod.resources import deployment, warmup_container
-from warmpod.resources.names import (
-    AGENT_CONTAINER,
-    REVISION_LABEL,
-    ROLE_LABEL,
-    SERVING,
-)
+from warmpod.resources.names import REVISION_LABEL, ROLE_LABEL, SERVING
 from warmpod.resources.security import refusal
 
 #: The same as the Deployment waits for before it lets an older pod go.
@@ -59,6 +56,10 @@ class Facts:
     """Nodes that should hold the model; None while that is not known for this revision."""
     prefetched: int
     resident: int
+    queue: waiting.Queue | None
+    """None when no prefetch pod waits for its turn."""
+    unfit: Mapping[str, int]
+    """Why nodes are not eligible, with how many, where none is and that is known."""
     nodes: rollout.Nodes
     verified: bool
     """Whether the weights of this revision were verified on at least one node."""
@@ -105,10 +106,11 @@ def gather(observed: Observed, model: WarmModel, now: datetime) -> Facts:
     revision = observed.target
     serving = [pod for pod in observed.engine_pods if _serves(pod)]
     engines = _current(observed.engine_pods, revision)
-    prefetch = observed.prefetch_pods_of(observed.weights)
+    prefetch = _prefetch_pods(observed)
+    there = tuple(pod for pod in prefetch if pod.meta.uid not in observed.lost_images)
     eligible = _eligible(observed)
     found = sorted(_problems(observed, model, engines, prefetch, now), key=lambda p: p.rank)
-    nodes = rollout.nodes(eligible, prefetch, found, now)
+    nodes = rollout.nodes(eligible, there, found, now)
     verified = any(map(has_verified, prefetch))
     started = observed.deployment is not None and observed.deployment.template == revision
     may_start = started or rollout.may_start(
@@ -125,8 +127,10 @@ def gather(observed: Observed, model: WarmModel, now: datetime) -> Facts:
         warm=sum(is_warm(pod) for pod in engines),
         reachable=sum(is_warm(pod) and _is_reachable(pod, now) for pod in engines),
         eligible=eligible,
-        prefetched=sum(map(holds_images, prefetch)),
-        resident=sum(pod.is_true(RESIDENT_CONDITION) for pod in prefetch),
+        prefetched=sum(map(holds_images, there)),
+        resident=sum(pod.is_true(RESIDENT_CONDITION) for pod in there),
+        queue=waiting.queue(prefetch, observed.nodes),
+        unfit=observed.nodes.unfit if observed.nodes else {},
         nodes=nodes,
         verified=verified,
         may_start=may_start,
@@ -149,12 +153,6 @@ def _is_reachable(pod: PodView, now: datetime) -> bool:
     return since is not None and now - since >= MIN_READY
 
 
-def holds_images(pod: PodView) -> bool:
-    """The agent mounts every image, so that it runs means that all are unpacked here."""
-    agent = pod.container(AGENT_CONTAINER)
-    return agent is not None and (agent.running_since is not None or agent.restarts > 0)
-
-
 def has_verified(pod: PodView) -> bool:
     resident = pod.conditions.get(RESIDENT_CONDITION)
     return resident is not None and resident.reason in VERIFIED_REASONS
@@ -174,10 +172,20 @@ def _current(pods: tuple[PodView, ...], revision: str) -> tuple[PodView, ...]:
 
 
 def _eligible(observed: Observed) -> int | None:
+    """Where nodes are not watched, those that the DaemonSet takes for eligible: it knows nothing of
+    devices, and does not mind a node that is cordoned."""
     workload = observed.daemon_set
     if workload is None or not workload.observed:
         return None
-    return workload.desired
+    return workload.desired if observed.nodes is None else len(observed.nodes.eligible)
+
+
+def _prefetch_pods(observed: Observed) -> tuple[PodView, ...]:
+    """Those that count: on other nodes no engine will look for what they hold."""
+    found = observed.prefetch_pods_of(observed.weights)
+    if observed.nodes is None:
+        return found
+    return tuple(pod for pod in found if pod.meant_for in observed.nodes.eligible)
 
 
 def _is_waited_for(observed: Observed) -> bool:
@@ -204,6 +212,7 @@ def _problems(
         yield from _missing_images(observed)
     for pod in prefetch:
         yield from problems.of_prefetch_pod(pod, now)
+    yield from pods.problems(prefetch, observed.nodes)
     yield from rivalry.problems(observed, now)
     for pod in engines:
         yield from problems.of_engine_pod(pod, now)

@@ -23,7 +23,7 @@ class Gates:
             lambda: deque(maxlen=MOST_NEWS)
         )
 
-    def changed(self, before: View | None, after: View) -> None:
+    def changed(self, before: View | None, after: View | None) -> None:
         if not isinstance(before, PodView) or not isinstance(after, PodView):
             return
         owner = owner_key(POD, after.meta)

@@ -34,6 +34,7 @@ SERVICE = Kind("", "v1", "Service", "services")
 SERVICE_ACCOUNT = Kind("", "v1", "ServiceAccount", "serviceaccounts")
 EVENT = Kind("", "v1", "Event", "events")
 NAMESPACE = Kind("", "v1", "Namespace", "namespaces")
+NODE = Kind("", "v1", "Node", "nodes")
 DAEMON_SET = Kind("apps", "v1", "DaemonSet", "daemonsets")
 DEPLOYMENT = Kind("apps", "v1", "Deployment", "deployments")
 CONTROLLER_REVISION = Kind("apps", "v1", "ControllerRevision", "controllerrevisions")
@@ -53,10 +54,12 @@ CHILDREN = (
     DAEMON_SET,
     DEPLOYMENT,
 )
-#: Everything that the cache holds.
+#: What the operator cannot do without. NODE is watched, too, where it has the right to.
 CACHED = (WARM_MODEL, *CHILDREN, POD)
 
-_BY_TYPE = {(kind.api_version, kind.kind): kind for kind in (*CACHED, EVENT, NAMESPACE, LEASE)}
+_BY_TYPE = {
+    (kind.api_version, kind.kind): kind for kind in (*CACHED, EVENT, NAMESPACE, NODE, LEASE)
+}
 
 
 def kind_of(obj: dict[str, object]) -> Kind:

@@ -25,6 +25,8 @@ USER_AGENT = "warmpod-operator"
 #: The parameter makes the client send a text as it is.
 APPLY = "application/apply-patch+yaml; charset=utf-8"
 MERGE = "application/merge-patch+json"
+STRATEGIC = "application/strategic-merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
 
 #: Seconds for one request; a hung call must not hold one of the few workers for long.
 REQUEST_TIMEOUT = aiohttp.ClientTimeout(total=30, sock_connect=5)
@@ -66,6 +68,12 @@ async def load_configuration() -> Configuration:
     return configuration
 
 
+async def bearer_token(configuration: Configuration) -> str:
+    """Read anew from its file where it is in one; empty for credentials of another kind."""
+    bearer = (await configuration.auth_settings()).get("BearerToken")
+    return bearer["value"].partition(" ")[2].strip() if bearer and bearer["value"] else ""
+
+
 def _in_cluster() -> bool:
     return not os.environ.get("KUBECONFIG") and os.path.exists(_TOKEN_FILE)
 
@@ -86,7 +94,7 @@ class Kube:
         path: str,
         *,
         query: dict[str, Any] | None = None,
-        body: Object | str | None = None,
+        body: Object | list[Object] | str | None = None,
         content_type: str = "application/json",
     ) -> Object:
         """Raises ApiError for an error answer, Unreachable for none."""
@@ -151,12 +159,25 @@ class Kube:
         )
 
     async def merge(self, kind: Kind, namespace: str, name: str, body: Object) -> Object:
+        return await self._patch(kind, namespace, name, body, MERGE)
+
+    async def merge_lists(self, kind: Kind, namespace: str, name: str, body: Object) -> Object:
+        """As `merge`, but lists of objects are merged by the key that the API defines for them."""
+        return await self._patch(kind, namespace, name, body, STRATEGIC)
+
+    async def patch(self, kind: Kind, namespace: str, name: str, steps: list[Object]) -> Object:
+        """A JSON patch: all of its steps, or none."""
+        return await self._patch(kind, namespace, name, steps, JSON_PATCH)
+
+    async def _patch(
+        self, kind: Kind, namespace: str, name: str, body: Object | list[Object], content_type: str
+    ) -> Object:
         return await self.request(
             "PATCH",
             kind.path(namespace, name),
             query={"fieldManager": FIELD_MANAGER},
             body=body,
-            content_type=MERGE,
+            content_type=content_type,
         )
 
     async def create(self, obj: Object) -> Object:

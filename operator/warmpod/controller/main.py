@@ -18,13 +18,27 @@ from prometheus_client import CollectorRegistry
 
 from warmpod.controller import events, health, logs
 from warmpod.controller.apply import Applier
+from warmpod.controller.background import Background
 from warmpod.controller.cache import Cache
 from warmpod.controller.gates import Gates
 from warmpod.controller.health import Health
-from warmpod.controller.kinds import LEASE, WARM_MODEL, Kind
-from warmpod.controller.kube import ApiError, Kube, Object, Unreachable, load_configuration
-from warmpod.controller.lease import Lease, LeaseLost
+from warmpod.controller.kinds import CACHED, LEASE, NODE, WARM_MODEL, Kind
+from warmpod.controller.kube import (
+    ApiError,
+    Kube,
+    Object,
+    Unreachable,
+    bearer_token,
+    load_configuration,
+)
+from warmpod.controller.lease import Lease
 from warmpod.controller.metrics import Metrics
+from warmpod.controller.nodes.actions import NodeActions
+from warmpod.controller.nodes.checks import Checks
+from warmpod.controller.nodes.disks import Disks
+from warmpod.controller.nodes.fleet import Fleet
+from warmpod.controller.nodes.sizes import Sizes
+from warmpod.controller.nodes.taints import StartupTaints
 from warmpod.controller.observe import Observer
 from warmpod.controller.reconcile import Reconciler
 from warmpod.controller.recorder import Recorder
@@ -32,7 +46,7 @@ from warmpod.controller.registry import Resolver
 from warmpod.controller.residency import Residency
 from warmpod.controller.settings import InvalidSettings, OperatorSettings, from_environment
 from warmpod.controller.sweep import Sweeper
-from warmpod.controller.views import Key, View
+from warmpod.controller.views import Key
 from warmpod.controller.workqueue import WorkQueue, run_worker
 from warmpod.resources.settings import Settings
 
@@ -47,37 +61,49 @@ class Operator:
     """All parts, wired; they live in one event loop."""
 
     def __init__(
-        self, settings: OperatorSettings, kube: Kube, session: aiohttp.ClientSession
+        self,
+        settings: OperatorSettings,
+        kube: Kube,
+        session: aiohttp.ClientSession,
+        configuration: Configuration,
     ) -> None:
         self.settings = settings
         self.kube = kube
         self.counters = CollectorRegistry()
         self.gates = Gates()
         self.residency = Residency()
-        self.cache = Cache(self.changed)
-        self.metrics = Metrics(self.counters, self.cache)
         self.queue: WorkQueue[Key] = WorkQueue(asyncio.get_running_loop().call_later)
+        self.sizes = Sizes(session, self.answered)
+        self.disks = Disks(configuration, self.answered)
+        self.fleet = Fleet(
+            settings.pulls_per_registry,
+            Checks(self.sizes, self.disks),
+            self.queue.add,
+            self.residency.lost,
+        )
+        self.cache = Cache(self.gates.changed, self.residency.changed, self.fleet.changed)
+        self.metrics = Metrics(self.counters, self.cache)
         self.metrics.queue_depth.set_function(lambda: len(self.queue))
         self.resolver = Resolver(session, self.queue.add)
         self.sweeper = Sweeper(kube, self.cache, settings.watch_namespaces, self.queue.add)
         self.lease = Lease(kube, settings.namespace, settings.identity)
         self.health = Health(heartbeat_watched=settings.heartbeat_watched)
         self.health.renewed_at = lambda: self.lease.renewed_at
+        self.actions = NodeActions(kube, self.cache, self.metrics)
+        self.taints = StartupTaints(self.cache, self.fleet, self.actions)
         self.reconciler = Reconciler(
             kube,
             self.cache,
-            Observer(kube, self.cache, self.resolver, Settings(settings.operator_image)),
+            Observer(
+                kube, self.cache, self.resolver, self.fleet, Settings(settings.operator_image)
+            ),
             Applier(kube, self.cache, self.metrics),
+            self.actions,
             Recorder(kube, self.metrics, settings.identity),
             self.metrics,
             self.gates,
             self.residency,
         )
-
-    def changed(self, before: View | None, after: View) -> None:
-        """The cache took an object in."""
-        self.gates.changed(before, after)
-        self.residency.changed(before, after)
 
     def receive(self, kind: Kind, change: str | None, obj: Object) -> None:
         """One watch event."""
@@ -92,6 +118,27 @@ class Operator:
         key = take(kind, obj)
         if key is not None:
             self.queue.add(key)
+
+    def answered(self, key: Key) -> None:
+        """What was asked for a WarmModel about images or disks is known now."""
+        self.fleet.answered(key)
+
+    async def find_nodes(self) -> None:
+        """Nodes are watched where the operator has the right to, which is not needed for anything
+        else. Raises ApiError, Unreachable."""
+        try:
+            await self.kube.request("GET", NODE.path(None), query={"limit": 1})
+        except ApiError as error:
+            if error.status != 403:
+                raise
+            logger.warning(
+                "nodes may not be listed, so prefetch pods start without taking turns, and without "
+                "a look at the nodes' disks: %s",
+                error.message,
+            )
+            return
+        self.fleet.watched = True
+        self.sweeper.kinds = (NODE, *CACHED)
 
     async def worker(self) -> None:
         await run_worker(self.queue, self.reconciler, self.finished, (ApiError, Unreachable))
@@ -120,8 +167,9 @@ async def run(settings: OperatorSettings) -> None:
         kube = Kube(configuration)
         stack.push_async_callback(kube.close)
         session = await stack.enter_async_context(aiohttp.ClientSession(trust_env=True))
-        operator = Operator(settings, kube, session)
-        stack.push_async_callback(operator.resolver.close)
+        operator = Operator(settings, kube, session, configuration)
+        for asking in (operator.resolver, operator.sizes, operator.disks):
+            stack.push_async_callback(asking.close)
         runner = await health.serve(
             health.application(operator.health, operator.counters), settings.port
         )
@@ -130,14 +178,16 @@ async def run(settings: OperatorSettings) -> None:
         await operator.lease.acquire()
         stack.push_async_callback(operator.lease.release)
         operator.health.lease_held_at = operator.health.clock()
-        background = _Background()
+        background = Background()
         stack.push_async_callback(background.stop)
         background.start(operator.lease.keep())
-        await operator.sweeper.initially()
+        await operator.sweeper.initially(operator.find_nodes)
         operator.health.listed = True
         background.start(operator.sweeper.periodically())
         for _ in range(WORKERS):
             background.start(operator.worker())
+        if settings.remove_startup_taint and operator.fleet.watched:
+            background.start(operator.taints.keep())
         await _listen(operator, configuration)
 
 
@@ -152,7 +202,7 @@ async def _listen(operator: Operator, configuration: Configuration) -> None:
             operator.settings.namespace,
         )
     await kopf.operator(
-        registry=events.registry(operator.receive, login),
+        registry=events.registry(operator.receive, login, operator.sweeper.kinds),
         settings=events.settings(),
         # kopf's own would ask for a user name, which an arbitrary uid in a container has not.
         identity=cast("Any", operator.settings.identity),
@@ -163,50 +213,16 @@ async def _listen(operator: Operator, configuration: Configuration) -> None:
 
 async def _credentials(configuration: Configuration) -> dict[str, Any]:
     """The same credentials as our own client's; the token is read anew from its file."""
-    scheme, _, token = "", "", ""
-    bearer = (await configuration.auth_settings()).get("BearerToken")
-    if bearer and bearer["value"]:
-        scheme, _, token = bearer["value"].partition(" ")
+    token = await bearer_token(configuration)
     return {
         "server": configuration.host,
         "ca_path": configuration.ssl_ca_cert,
         "insecure": not configuration.verify_ssl,
         "certificate_path": configuration.cert_file,
         "private_key_path": configuration.key_file,
-        "scheme": scheme.capitalize() or None,
-        "token": token.strip() or None,
+        "scheme": "Bearer" if token else None,
+        "token": token or None,
     }
-
-
-class _Background:
-    """Tasks without which the process must not go on."""
-
-    def __init__(self) -> None:
-        self._tasks: list[asyncio.Task[None]] = []
-
-    def start(self, work: Any) -> None:
-        task: asyncio.Task[None] = asyncio.create_task(work)
-        task.add_done_callback(_end_of_process)
-        self._tasks.append(task)
-
-    async def stop(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-
-def _end_of_process(task: asyncio.Task[None]) -> None:
-    """At once and without any cleaning up: a successor may hold the Lease already, and whatever
-    this process would still write would be written by two."""
-    if task.cancelled():
-        return
-    error = task.exception()
-    if isinstance(error, LeaseLost):
-        logger.critical("%s; ending the process", error)
-    else:
-        logger.critical("a part of the operator ended; ending the process", exc_info=error)
-    logging.shutdown()
-    os._exit(1)
 
 
 async def _until_signal(settings: OperatorSettings) -> None:

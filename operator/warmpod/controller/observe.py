@@ -20,6 +20,9 @@ from warmpod.controller.kinds import (
     Kind,
 )
 from warmpod.controller.kube import ApiError, Kube, Object
+from warmpod.controller.nodes import placement
+from warmpod.controller.nodes.fleet import Fleet
+from warmpod.controller.nodes.placement import Placement
 from warmpod.controller.observed import Failure, Observed, Refusal, StoredRevision
 from warmpod.controller.registry import Resolution, Resolver
 from warmpod.controller.views import (
@@ -51,6 +54,7 @@ class Observer:
         kube: Kube,
         cache: Cache,
         resolver: Resolver,
+        fleet: Fleet,
         settings: Settings,
         *,
         clock: Callable[[], float] = time.monotonic,
@@ -58,6 +62,7 @@ class Observer:
         self._kube = kube
         self._cache = cache
         self._resolver = resolver
+        self._fleet = fleet
         self._settings = settings
         self._clock = clock
         self._levels: dict[str, tuple[float, PodSecurity]] = {}
@@ -65,6 +70,7 @@ class Observer:
 
     def forget(self, key: Key) -> None:
         self._parsed.pop(key, None)
+        self._fleet.forget(key)
 
     async def observe(self, view: ModelView, failures: tuple[Failure, ...]) -> Observed:
         key = view.meta.key
@@ -82,6 +88,8 @@ class Observer:
             engine_pods=_of(pods, "engine"),
             failures=failures,
         )
+        nodes = self._fleet.look(key, _placement(observed), observed.prefetch_pods)
+        observed = replace(observed, nodes=nodes)
         model = observed.model
         if isinstance(model, InvalidSpec) or model.deleting:
             return observed
@@ -179,6 +187,13 @@ class Observer:
         workload_name = f"DaemonSet {meta.name}"
         since = parse_time(newest.get("firstTimestamp"))
         return (Refusal(workload_name, newest.get("message") or "", since),)
+
+
+def _placement(observed: Observed) -> Placement | None:
+    """Of the engines that the spec asks for; while its revision is not there, of those before."""
+    newest = max(observed.revisions, key=lambda s: s.revision.number, default=None)
+    found = observed.present or newest
+    return placement.of_template(found.revision.engine_template) if found else None
 
 
 def _is_of(child: Meta, model: Meta) -> bool:

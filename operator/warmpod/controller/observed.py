@@ -8,6 +8,7 @@ from datetime import datetime
 from functools import cached_property
 
 from warmpod.api import InvalidSpec, WarmModel
+from warmpod.controller.nodes.seen import NodesSeen
 from warmpod.controller.registry import Resolution
 from warmpod.controller.views import ModelView, PodView, RevisionView, WorkloadView
 from warmpod.reasons import Reason
@@ -64,6 +65,8 @@ class Observed:
     resolutions: Mapping[str, Resolution | None] = field(default_factory=dict)
     """By image as written in the spec; None while the registry is being asked."""
     refusals: tuple[Refusal, ...] = ()
+    nodes: NodesSeen | None = None
+    """None where nodes are not watched."""
     failures: tuple[Failure, ...] = ()
     """Of this reconcile's own writes."""
 
@@ -106,6 +109,11 @@ class Observed:
             for pod in self.prefetch_pods
             if pod.meta.labels.get(PREFETCH_LABEL) == weights and not pod.meta.deleting
         )
+
+    @property
+    def lost_images(self) -> frozenset[str]:
+        """Prefetch pods whose images were taken from their nodes, by uid."""
+        return frozenset(self.nodes.removed) if self.nodes else frozenset()
 
     @property
     def prefetch_pods_missing(self) -> bool:

@@ -8,7 +8,7 @@ it, nor what was done before.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -17,6 +17,8 @@ from warmpod.api import InvalidSpec, WarmModel
 from warmpod.controller import conditions, prefetching, problems, rivalry, status
 from warmpod.controller.facts import MIN_READY, Facts, gather
 from warmpod.controller.kinds import CONTROLLER_REVISION, DAEMON_SET, Kind
+from warmpod.controller.nodes import pods
+from warmpod.controller.nodes.pods import PodChanges
 from warmpod.controller.observed import Observed, StoredRevision
 from warmpod.controller.prefetching import Removal
 from warmpod.controller.registry import Resolution, Resolved, Unresolved
@@ -56,6 +58,8 @@ class Plan:
     requeue_after: float | None
     failed_nodes: tuple[tuple[str, str], ...] = ()
     """Every node that the weights cannot get to, and the reason: the status has the first few."""
+    pods: PodChanges = field(default_factory=PodChanges)
+    """What becomes of prefetch pods that exist."""
 
 
 def make(observed: Observed, now: datetime) -> Plan:
@@ -99,6 +103,7 @@ def _plan(observed: Observed, model: WarmModel, now: datetime) -> Plan:
         events=tuple(events),
         requeue_after=_look_again(observed, facts),
         failed_nodes=tuple((f["node"], f["reason"]) for f in status.failed_nodes(facts)),
+        pods=pods.changes(observed.prefetch_pods, observed.nodes),
     )
 
 
@@ -210,6 +215,8 @@ def _status(observed: Observed, model: WarmModel, facts: Facts) -> Object:
 def _look_again(observed: Observed, facts: Facts) -> float | None:
     """When something changes of which no watch event tells."""
     times = [RECHECK] if any(p.reason in _UNWATCHED for p in facts.problems) else []
+    if observed.nodes is not None and (observed.nodes.waiting or observed.nodes.refused):
+        times.append(RECHECK)
     if facts.reachable < facts.warm:
         times.append(MIN_READY.total_seconds())
     if observed.prefetch_pods_missing and not times:

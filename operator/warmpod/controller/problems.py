@@ -151,6 +151,7 @@ _ORDER = (
     reasons.ENGINE_DIED,
     reasons.POD_FAILED,
     reasons.NODE_NOT_RESPONDING,
+    reasons.IMAGE_REMOVED,
     reasons.RESIDENCY_NOT_MEASURABLE,
     reasons.NOT_RESIDENT,
     reasons.UNKNOWN_ARGUMENT,
@@ -175,6 +176,7 @@ _PATIENCE: dict[str, timedelta | None] = {
     reasons.ENGINE_DIED: None,
     reasons.CANARY_FAILED: None,
     reasons.POD_FAILED: None,
+    reasons.IMAGE_REMOVED: None,
     reasons.RESIDENCY_NOT_MEASURABLE: None,
     # The agent brings them back in the time that a disk takes, unless something takes them again.
     reasons.NOT_RESIDENT: timedelta(minutes=30),

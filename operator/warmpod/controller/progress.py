@@ -6,7 +6,8 @@ import re
 
 from warmpod import reasons
 from warmpod.api.status import MAX_PROGRESS
-from warmpod.controller.facts import Facts, holds_images
+from warmpod.controller.facts import Facts
+from warmpod.controller.nodes.pods import holds_images, is_gated
 from warmpod.controller.problems import NODE_AREAS
 from warmpod.controller.views import PodView
 from warmpod.protocol import RESIDENT_CONDITION
@@ -41,6 +42,8 @@ def slowest_node(facts: Facts) -> str:
 
 def _step(pod: PodView) -> tuple[int, int, str]:
     """Stage, percent done of it, and the words for it."""
+    if is_gated(pod):
+        return 0, 0, "waits for its turn to pull"
     if not pod.node:
         scheduled = pod.conditions.get("PodScheduled")
         gated = scheduled is not None and scheduled.reason == "SchedulingGated"

@@ -14,6 +14,7 @@ from warmpod.controller.gates import Gates
 from warmpod.controller.kinds import WARM_MODEL
 from warmpod.controller.kube import ApiError, Kube, Object
 from warmpod.controller.metrics import Metrics
+from warmpod.controller.nodes.actions import NodeActions
 from warmpod.controller.observe import Observer
 from warmpod.controller.observed import Failure
 from warmpod.controller.plan import Plan
@@ -39,6 +40,7 @@ class Reconciler:
         cache: Cache,
         observer: Observer,
         applier: Applier,
+        actions: NodeActions,
         recorder: Recorder,
         metrics: Metrics,
         gates: Gates,
@@ -50,6 +52,7 @@ class Reconciler:
         self._cache = cache
         self._observer = observer
         self._applier = applier
+        self._actions = actions
         self._recorder = recorder
         self._metrics = metrics
         self._gates = gates
@@ -96,8 +99,9 @@ class Reconciler:
             outcome = await self._applier.apply(view.meta.key, view.meta.uid, plan.apply)
             for deletion in plan.delete:
                 await self._delete(deletion)
+            await self._actions.apply(plan.pods)
             events += plan.events
-            settled = not outcome.wrote and outcome.failures == failures
+            settled = not outcome.wrote and not plan.pods and outcome.failures == failures
             failures = outcome.failures
             if settled:
                 break

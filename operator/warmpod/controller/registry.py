@@ -7,19 +7,18 @@ with its own credentials has the last word.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 import logging
 import re
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 import aiohttp
 
+from warmpod.controller.answers import Answers
 from warmpod.controller.views import Key
 
 logger = logging.getLogger(__name__)
@@ -32,9 +31,6 @@ FAILED_SECONDS: Final = 20.0
 #: Bytes of an answer that are read. The distribution specification lets a registry refuse manifests
 #: above 4 MiB; a registry that sends without end must not fill the operator's memory.
 ANSWER_BYTES: Final = 4 * 1024 * 1024
-#: Answers that are remembered.
-REMEMBERED: Final = 1000
-
 ACCEPT: Final = ", ".join(
     (
         "application/vnd.oci.image.index.v1+json",
@@ -122,7 +118,7 @@ async def _ask(session: aiohttp.ClientSession, reference: Reference, image: str)
     headers = {"Accept": ACCEPT}
     status, digest, challenge = await _manifest(session, "HEAD", reference, headers)
     if status == 401 and challenge:
-        token = await _anonymous_token(session, challenge)
+        token = await anonymous_token(session, challenge)
         if token:
             headers["Authorization"] = f"Bearer {token}"
             status, digest, challenge = await _manifest(session, "HEAD", reference, headers)
@@ -143,7 +139,7 @@ async def _manifest(
     async with session.request(
         method, reference.manifest_url, headers=headers, timeout=TIMEOUT
     ) as response:
-        body = await _body(response)
+        body = await read_body(response)
         digest = response.headers.get("Docker-Content-Digest", "")
         if response.status == 200 and method == "GET" and not _DIGEST.fullmatch(digest):
             digest = f"sha256:{hashlib.sha256(body).hexdigest()}"
@@ -152,7 +148,7 @@ async def _manifest(
         return response.status, digest, response.headers.get("WWW-Authenticate", "")
 
 
-async def _anonymous_token(session: aiohttp.ClientSession, challenge: str) -> str:
+async def anonymous_token(session: aiohttp.ClientSession, challenge: str) -> str:
     """The distribution API's token flow without credentials; empty when there is none to have."""
     scheme, _, rest = challenge.partition(" ")
     fields = dict(_CHALLENGE.findall(rest))
@@ -163,13 +159,13 @@ async def _anonymous_token(session: aiohttp.ClientSession, challenge: str) -> st
     async with session.get(realm, params=fields, timeout=TIMEOUT) as response:
         if response.status != 200:
             return ""
-        body = json.loads(await _body(response))
+        body = json.loads(await read_body(response))
         if not isinstance(body, dict):
             return ""
         return str(body.get("token") or body.get("access_token") or "")
 
 
-async def _body(response: aiohttp.ClientResponse) -> bytes:
+async def read_body(response: aiohttp.ClientResponse) -> bytes:
     """Raises ValueError for one that is too long."""
     body = bytearray()
     async for chunk in response.content.iter_any():
@@ -179,8 +175,8 @@ async def _body(response: aiohttp.ClientResponse) -> bytes:
     return bytes(body)
 
 
-class Resolver:
-    """Answers from memory and asks in the background, so that no worker waits for a registry."""
+class Resolver(Answers[str, Resolution]):
+    """What tags stand for, by image."""
 
     def __init__(
         self,
@@ -189,46 +185,24 @@ class Resolver:
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._session = session
-        self._notify = notify
-        self._clock = clock
-        self._answers: OrderedDict[str, tuple[float, Resolution]] = OrderedDict()
-        self._asking: dict[str, tuple[asyncio.Task[None], set[Key]]] = {}
+        async def ask(image: str) -> Resolution:
+            answer = await resolve(session, image)
+            logger.info("image %s: %s", image, answer)
+            return answer
 
-    def lookup(self, image: str, key: Key) -> Resolution | None:
-        """The answer, or None while it is being asked for; then `key` is notified of it."""
-        known = self._answers.get(image)
-        if known is not None and self._clock() < known[0]:
-            return known[1]
-        if image in self._asking:
-            self._asking[image][1].add(key)
-        else:
-            self._asking[image] = (asyncio.create_task(self._look_up(image)), {key})
-        # A stale answer beats none: a condition would flap while the registry is asked again.
-        return known[1] if known is not None and not isinstance(known[1], Resolved) else None
+        super().__init__(
+            ask, notify, seconds=_seconds, failed=_failed, outdated=_outdated, clock=clock
+        )
 
-    async def close(self) -> None:
-        tasks = [task for task, _ in self._asking.values()]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _look_up(self, image: str) -> None:
-        try:
-            answer = await resolve(self._session, image)
-        except Exception as error:
-            # Without an answer each notified WarmModel would ask again at once.
-            logger.exception("image %s", image)
-            answer = Unresolved(f"{image}: {type(error).__name__} while its registry was asked")
-        logger.info("image %s: %s", image, answer)
-        self._remember(image, answer)
-        _, waiting = self._asking.pop(image)
-        for key in waiting:
-            self._notify(key)
+def _seconds(answer: Resolution) -> float:
+    return FOUND_SECONDS if isinstance(answer, Resolved) else FAILED_SECONDS
 
-    def _remember(self, image: str, answer: Resolution) -> None:
-        seconds = FOUND_SECONDS if isinstance(answer, Resolved) else FAILED_SECONDS
-        self._answers[image] = (self._clock() + seconds, answer)
-        self._answers.move_to_end(image)
-        while len(self._answers) > REMEMBERED:
-            self._answers.popitem(last=False)
+
+def _failed(image: str, error: Exception) -> Resolution:
+    return Unresolved(f"{image}: {type(error).__name__} while its registry was asked")
+
+
+def _outdated(answer: Resolution) -> Resolution | None:
+    """A stale answer beats none: a condition would flap while the registry is asked again."""
+    return None if isinstance(answer, Resolved) else answer

@@ -39,19 +39,24 @@ class Residency:
         self._clock = clock
         self._news: defaultdict[Key, _News] = defaultdict(_News)
 
-    def changed(self, before: View | None, after: View) -> None:
+    def changed(self, before: View | None, after: View | None) -> None:
         """To be told of every object that the cache takes in."""
         if not isinstance(after, PodView) or after.meta.deleting:
             return
         owner = owner_key(POD, after.meta)
         if owner is None or after.meta.labels.get(COMPONENT_LABEL) != "prefetch":
             return
+        had = (
+            isinstance(before, PodView)
+            and before.meta.uid == after.meta.uid
+            and before.is_true(RESIDENT_CONDITION)
+        )
+        condition = after.conditions.get(RESIDENT_CONDITION)
         if after.is_true(RESIDENT_CONDITION):
-            self._has(owner, after.meant_for)
-        elif isinstance(before, PodView) and before.meta.uid == after.meta.uid:
-            condition = after.conditions.get(RESIDENT_CONDITION)
-            if condition is not None and before.is_true(RESIDENT_CONDITION):
-                self.lost(owner, after.meant_for, condition.reason, condition.message)
+            if not had:  # one that had it before may not know of its loss, such as of an image
+                self._has(owner, after.meant_for)
+        elif had and condition is not None:
+            self.lost(owner, after.meant_for, condition.reason, condition.message)
 
     def lost(self, owner: Key, node: str, reason: str, message: str) -> None:
         """For a loss that no pod reports, such as that of an image."""

@@ -24,6 +24,10 @@ class OperatorSettings:
     port: int
     identity: str
     """Who holds the Lease: the pod's name."""
+    pulls_per_registry: int = 5
+    """Nodes that may pull images from one registry at a time."""
+    remove_startup_taint: bool = False
+    """Whether nodes that are ready to serve lose the taint warmpod.io/not-ready."""
 
     @property
     def heartbeat_watched(self) -> bool:
@@ -45,6 +49,8 @@ def from_environment(environ: Mapping[str, str], hostname: str) -> OperatorSetti
         watch_namespaces=tuple(sorted({name.strip() for name in watched} - {""})),
         port=_port(environ.get("WARMPOD_PORT", "8080")),
         identity=environ.get("POD_NAME") or hostname,
+        pulls_per_registry=_count(environ, "WARMPOD_PULLS_PER_REGISTRY", "5"),
+        remove_startup_taint=_switch(environ, "WARMPOD_REMOVE_STARTUP_TAINT"),
     )
 
 
@@ -57,6 +63,20 @@ def _namespace(environ: Mapping[str, str]) -> str:
         "WARMPOD_NAMESPACE: not set, and there is no service account to tell it; "
         "give the namespace for the operator's Lease"
     )
+
+
+def _count(environ: Mapping[str, str], name: str, default: str) -> int:
+    text = environ.get(name, default)
+    if text.isdigit() and int(text) > 0:
+        return int(text)
+    raise InvalidSettings(f"{name}: {text!r} is not a number of 1 or more")
+
+
+def _switch(environ: Mapping[str, str], name: str) -> bool:
+    text = environ.get(name, "false")
+    if text in ("true", "false"):
+        return text == "true"
+    raise InvalidSettings(f"{name}: {text!r} is neither true nor false")
 
 
 def _port(text: str) -> int:

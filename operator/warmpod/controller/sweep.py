@@ -10,11 +10,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from warmpod.controller.cache import Cache
 from warmpod.controller.events import label_selector
-from warmpod.controller.kinds import CACHED, Kind
+from warmpod.controller.kinds import CACHED, NODE, Kind
 from warmpod.controller.kube import ApiError, Kube, Unreachable
 from warmpod.controller.views import Key
 
@@ -32,6 +32,7 @@ class Sweeper:
     def __init__(
         self, kube: Kube, cache: Cache, namespaces: tuple[str, ...], add: Callable[[Key], None]
     ) -> None:
+        self.kinds: tuple[Kind, ...] = CACHED
         self._kube = kube
         self._cache = cache
         self._namespaces: tuple[str | None, ...] = namespaces or (None,)
@@ -40,15 +41,16 @@ class Sweeper:
 
     async def everything(self) -> None:
         """Lists all kinds, then has every WarmModel looked at. Raises ApiError, Unreachable."""
-        for kind in CACHED:
+        for kind in self.kinds:
             await self.sweep(kind)
         for model in self._cache.models():
             self._add(model.meta.key)
 
-    async def initially(self) -> None:
-        """As `everything`, until it succeeds."""
+    async def initially(self, before: Callable[[], Awaitable[None]]) -> None:
+        """As `everything` and what comes before it, until both succeed."""
         while True:
             try:
+                await before()
                 return await self.everything()
             except (ApiError, Unreachable) as error:
                 logger.warning("initial lists: %s; next try in %.0f s", error, RETRY_DELAY)
@@ -77,7 +79,7 @@ class Sweeper:
             del self._due[kind]
 
     async def sweep(self, kind: Kind) -> None:
-        for namespace in self._namespaces:
+        for namespace in (None,) if kind is NODE else self._namespaces:
             uids, version = set(), 0
             pages = self._kube.list_pages(kind, namespace, labels=label_selector(kind))
             async for page, version in pages:  # noqa: B007 (the list's version is wanted below)

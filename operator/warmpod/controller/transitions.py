@@ -34,6 +34,7 @@ _PROGRESS: frozenset[Reason] = frozenset(
         reasons.RESOLVING_IMAGES,
         reasons.CREATING,
         reasons.PREFETCHING,
+        reasons.WAITING_FOR_TURN,
         reasons.STAGING,
         reasons.VERIFYING,
         reasons.LOADING,

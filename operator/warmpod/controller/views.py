@@ -17,37 +17,26 @@ from warmpod.controller.kinds import (
     CONTROLLER_REVISION,
     DAEMON_SET,
     DEPLOYMENT,
+    NODE,
     POD,
     WARM_MODEL,
     Kind,
 )
-from warmpod.resources.names import MODEL_LABEL, PREFETCH_LABEL, REVISION_LABEL
+
+# All parts of the operator take them from here, with the views.
+from warmpod.controller.meta import Key as Key
+from warmpod.controller.meta import Meta as Meta
+from warmpod.controller.meta import Object as Object
+from warmpod.controller.meta import meta_of as meta_of
+from warmpod.controller.meta import parse_time as parse_time
+from warmpod.controller.node_view import NodeView, node_view
+from warmpod.controller.pull_view import PullView, pull_view
+from warmpod.resources.names import COMPONENT_LABEL, MODEL_LABEL, PREFETCH_LABEL, REVISION_LABEL
 from warmpod.startup.pod import PodFacts
 from warmpod.startup.pod_reader import facts_of
 
-Object = dict[str, Any]
 #: What the API takes as the reason of a condition.
 _REASON = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]{0,126}[A-Za-z0-9_])?")
-#: Namespace and name of a WarmModel.
-Key = tuple[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Meta:
-    namespace: str
-    name: str
-    uid: str
-    resource_version: int
-    generation: int
-    labels: Mapping[str, str]
-    deleting: bool
-    created: datetime | None
-    owner_uid: str
-    """uid of the controlling owner; empty for none."""
-
-    @property
-    def key(self) -> Key:
-        return (self.namespace, self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +82,8 @@ class PodView:
     conditions: Mapping[str, ConditionView]
     containers: tuple[ContainerView, ...]
     startup: PodFacts
+    pull: PullView | None
+    """Of prefetch pods only."""
 
     @property
     def alive(self) -> bool:
@@ -154,7 +145,7 @@ class ModelView:
     body: Object
 
 
-View = ModelView | PodView | WorkloadView | RevisionView | ChildView
+View = ModelView | PodView | WorkloadView | RevisionView | ChildView | NodeView
 
 
 def project(kind: Kind, obj: Object) -> View:
@@ -168,6 +159,8 @@ def project(kind: Kind, obj: Object) -> View:
         return RevisionView(meta, json.dumps(_slim(obj)) if _is_ours(obj) else "")
     if kind is WARM_MODEL:
         return ModelView(meta, _slim(obj))
+    if kind is NODE:
+        return node_view(meta, obj)
     slim = _slim(obj)
     slim.pop("status", None)
     return ChildView(meta, slim)
@@ -177,30 +170,10 @@ def owner_key(kind: Kind, meta: Meta) -> Key | None:
     """The WarmModel that an object belongs to, by its label."""
     if kind is WARM_MODEL:
         return meta.key
+    if kind is NODE:
+        return None
     model = meta.labels.get(MODEL_LABEL)
     return (meta.namespace, model) if model else None
-
-
-def meta_of(obj: Object) -> Meta:
-    meta = obj["metadata"]
-    return Meta(
-        namespace=meta.get("namespace", ""),
-        name=meta["name"],
-        uid=meta.get("uid", ""),
-        resource_version=int(meta.get("resourceVersion") or 0),
-        generation=int(meta.get("generation") or 0),
-        labels=dict(meta.get("labels") or {}),
-        deleting="deletionTimestamp" in meta,
-        created=parse_time(meta.get("creationTimestamp")),
-        owner_uid=next(
-            (o["uid"] for o in meta.get("ownerReferences") or [] if o.get("controller")), ""
-        ),
-    )
-
-
-def parse_time(text: str | None) -> datetime | None:
-    """RFC 3339 as Kubernetes writes it, with or without fractions of a second."""
-    return datetime.fromisoformat(text) if text else None
 
 
 def conditions_of(status: Mapping[str, Any]) -> dict[str, ConditionView]:
@@ -268,6 +241,7 @@ def _pod(meta: Meta, obj: Object) -> PodView:
         conditions=conditions_of(status),
         containers=tuple(containers),
         startup=facts_of(obj),
+        pull=pull_view(spec) if meta.labels.get(COMPONENT_LABEL) == "prefetch" else None,
     )
 
 

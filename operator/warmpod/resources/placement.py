@@ -73,11 +73,11 @@ def _device_tolerations(spec: WarmModelSpec) -> list[dict[str, Any]]:
     return [
         {"key": name, "operator": "Exists", "effect": "NoSchedule"}
         for name in sorted(requested)
-        if _is_extended(name)
+        if is_extended(name)
     ]
 
 
-def _is_extended(resource: str) -> bool:
+def is_extended(resource: str) -> bool:
     domain, slash, _ = resource.partition("/")
     return bool(slash) and domain != "kubernetes.io" and not domain.endswith(".kubernetes.io")
 

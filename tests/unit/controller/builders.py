@@ -14,7 +14,16 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from warmpod.api import InvalidSpec, WarmModel
-from warmpod.controller.kinds import CONTROLLER_REVISION, DAEMON_SET, DEPLOYMENT, POD, WARM_MODEL
+from warmpod.controller.kinds import (
+    CONTROLLER_REVISION,
+    DAEMON_SET,
+    DEPLOYMENT,
+    NODE,
+    POD,
+    WARM_MODEL,
+)
+from warmpod.controller.node_view import NodeView
+from warmpod.controller.nodes.seen import NodesSeen
 from warmpod.controller.observed import Failure, Observed, Refusal, StoredRevision
 from warmpod.controller.plan import Plan, make
 from warmpod.controller.registry import Resolution, Resolved
@@ -25,7 +34,9 @@ from warmpod.resources.names import (
     COMPONENT_LABEL,
     MANAGED_BY_LABEL,
     MODEL_LABEL,
+    PREFETCH_GATE,
     PREFETCH_LABEL,
+    RESIDENT_LABEL,
     REVISION_LABEL,
     ROLE_LABEL,
 )
@@ -114,6 +125,10 @@ class PodWrapper:
     """The revision of an engine pod, the identity of a prefetch pod."""
     node: str = "node-1"
     pinned_to: str = ""
+    gated: bool = False
+    images: tuple[str, ...] = ()
+    memory: str = "200Mi"
+    labels: dict[str, str] = field(default_factory=dict)
     phase: str = "Pending"
     created: str = ago(minutes=2)
     deleting: bool = False
@@ -208,6 +223,10 @@ class PodWrapper:
     def resident(self, reason: str = "Resident") -> PodWrapper:
         return self.running().condition(RESIDENT_CONDITION, "True", reason).ready()
 
+    def labelled(self) -> PodWrapper:
+        """As the operator labels pods that are resident."""
+        return replace(self, labels={RESIDENT_LABEL: "true"})
+
     def not_resident(self, reason: str, message: str = "") -> PodWrapper:
         return self.running().condition(RESIDENT_CONDITION, "False", reason, message)
 
@@ -233,7 +252,7 @@ class PodWrapper:
             labels |= {ROLE_LABEL: "serving", REVISION_LABEL: self.template}
         else:
             labels[PREFETCH_LABEL] = self.template
-        meta = owned(self.name, **labels)
+        meta = owned(self.name, **labels, **self.labels)
         meta["creationTimestamp"] = self.created
         if self.deleting:
             meta["deletionTimestamp"] = ago(seconds=1)
@@ -241,7 +260,7 @@ class PodWrapper:
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": meta,
-            "spec": {"nodeName": self.node} if self.node else _pinned(self.pinned_to),
+            "spec": self._spec(),
             "status": {
                 "phase": self.phase,
                 "reason": self.reason,
@@ -251,6 +270,20 @@ class PodWrapper:
                 "initContainerStatuses": list(self.init_containers.values()),
             },
         }
+
+    def _spec(self) -> Object:
+        where = {"nodeName": self.node} if self.node else _pinned(self.pinned_to)
+        resources = {"requests": {"memory": self.memory}}
+        return {
+            **where,
+            "schedulingGates": [{"name": PREFETCH_GATE}] if self.gated else [],
+            "containers": [{"name": "agent", "resources": resources}],
+            "volumes": [{"image": {"reference": image}} for image in self.images],
+        }
+
+    def waits(self, node: str, *images: str, **fields: Any) -> PodWrapper:
+        """For its turn to pull images onto a node."""
+        return replace(self, node="", pinned_to=node, gated=True, images=images, **fields)
 
     def view(self) -> PodView:
         found = project(POD, self.body())
@@ -291,6 +324,7 @@ class World:
     pod_security: PodSecurity = "privileged"
     refusals: tuple[Refusal, ...] = ()
     failures: tuple[Failure, ...] = ()
+    nodes: NodesSeen | None = None
 
     @property
     def parsed(self) -> WarmModel:
@@ -370,6 +404,7 @@ class World:
             resolutions=self.resolutions,
             refusals=self.refusals,
             failures=self.failures,
+            nodes=self.nodes,
         )
 
     def _stored(self, found: Revision) -> StoredRevision:
@@ -382,6 +417,59 @@ class World:
         status = self.plan(now).status
         assert status is not None
         return {condition["type"]: condition for condition in status["conditions"]}
+
+
+GIB = 1024**3
+
+
+def node(
+    name: str,
+    *images: str,
+    version: int = 5,
+    uid: str = "",
+    labels: dict[str, str] | None = None,
+    taints: Iterable[str] = (),
+    cordoned: bool = False,
+    listed: int | None = None,
+    address: str = "10.0.0.1",
+    **allocatable: str,
+) -> Object:
+    """A node that lists these images. Taints are written as `key=value:Effect`; `listed`: how many
+    images the list has; allocatable resources with `__` for `/` and `_` for `.`."""
+    resources = {k.replace("__", "/").replace("_", "."): v for k, v in allocatable.items()}
+    entries = [{"names": [image]} for image in images]
+    entries += [{"names": []}] * (0 if listed is None else listed - len(images))
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": name,
+            "uid": uid or f"uid-{name}",
+            "resourceVersion": str(version),
+            "labels": {"kubernetes.io/hostname": name, **(labels or {})},
+        },
+        "spec": {
+            "unschedulable": cordoned,
+            "taints": [_taint(taint) for taint in taints],
+        },
+        "status": {
+            "allocatable": {"cpu": "8", "memory": "32Gi", **resources},
+            "images": entries,
+            "addresses": [{"type": "InternalIP", "address": address}],
+        },
+    }
+
+
+def node_view(name: str, *images: str, **fields: Any) -> NodeView:
+    found = project(NODE, node(name, *images, **fields))
+    assert isinstance(found, NodeView)
+    return found
+
+
+def _taint(text: str) -> Object:
+    what, _, effect = text.partition(":")
+    key, _, value = what.partition("=")
+    return {"key": key, "effect": effect} | ({"value": value} if value else {})
 
 
 def revision_view(name: str) -> RevisionView:

@@ -46,6 +46,13 @@ class FakeKube:
 
     # --- the interface of Kube --------------------------------------------------------------------
 
+    async def request(self, method: str, path: str, *, query: Object | None = None) -> Object:
+        self.calls.append(("request", method, path))
+        waiting = self.failures.get(("request", path))
+        if waiting:
+            raise waiting.pop(0)
+        return {"items": []}
+
     async def get(self, kind: Kind, namespace: str | None, name: str) -> Object | None:
         self._called("get", kind, name)
         found = self.objects.get((kind, namespace or "", name))
@@ -98,6 +105,38 @@ class FakeKube:
         known = self.objects[(kind, namespace, name)]
         return deepcopy(self._store(kind, _merge(known, body)))
 
+    async def merge_lists(self, kind: Kind, namespace: str, name: str, body: Object) -> Object:
+        """Knows the one list that the operator changes this way: by `$patch: delete`."""
+        self._called("merge_lists", kind, name)
+        known = deepcopy(self._known(kind, namespace, name, body["metadata"].get("uid")))
+        for patched in body.get("spec", {}).get("schedulingGates", ()):
+            assert patched["$patch"] == "delete"
+            gates = known["spec"].get("schedulingGates", [])
+            kept = [gate for gate in gates if gate["name"] != patched["name"]]
+            known["spec"]["schedulingGates"] = kept
+        labels = {**known["metadata"]["labels"], **body["metadata"].get("labels", {})}
+        known["metadata"]["labels"] = {k: v for k, v in labels.items() if v is not None}
+        return deepcopy(self._store(kind, known))
+
+    async def patch(self, kind: Kind, namespace: str, name: str, steps: list[Object]) -> Object:
+        """The steps `test` and `remove`, in lists and objects."""
+        self._called("patch", kind, name)
+        found = deepcopy(self._known(kind, namespace, name))
+        for step in steps:
+            *way, last = [int(p) if p.isdigit() else p for p in step["path"].split("/")[1:]]
+            parent: Any = found
+            try:
+                for part in way:
+                    parent = parent[part]
+                value = parent[last]
+            except (KeyError, IndexError):
+                value = None
+            if step["op"] == "test" and value != step["value"]:
+                raise ApiError(422, "Invalid", "test failed")
+            if step["op"] == "remove":
+                del parent[last]
+        return deepcopy(self._store(kind, found))
+
     async def delete(self, kind: Kind, namespace: str, name: str, *, uid: str) -> None:
         self._called("delete", kind, name)
         found = self.objects.get((kind, namespace, name))
@@ -111,6 +150,14 @@ class FakeKube:
         waiting = self.failures.get((verb, kind.kind))
         if waiting:
             raise waiting.pop(0)
+
+    def _known(self, kind: Kind, namespace: str, name: str, uid: str | None = None) -> Object:
+        found = self.objects.get((kind, namespace, name))
+        if found is None:
+            raise ApiError(404, "NotFound", "not found")
+        if uid not in (None, found["metadata"]["uid"]):
+            raise ApiError(409, "Conflict", "uid mismatch")
+        return found
 
     def _store(self, kind: Kind, obj: Object) -> Object:
         meta = obj["metadata"]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from copy import deepcopy
 
-from unit.controller.builders import NAME, NAMESPACE, Object, engine, owned, warm_model
+from unit.controller.builders import GIB, NAME, NAMESPACE, Object, engine, node, owned, warm_model
 from warmpod.controller.cache import TOMBSTONES, Cache
-from warmpod.controller.kinds import CONTROLLER_REVISION, POD, SERVICE, WARM_MODEL
+from warmpod.controller.kinds import CONTROLLER_REVISION, NODE, POD, SERVICE, WARM_MODEL
+from warmpod.controller.node_view import NodeView
 from warmpod.controller.views import RevisionView
 
 KEY = (NAMESPACE, NAME)
@@ -137,3 +138,32 @@ def test_revisions_of_a_daemonset_are_not_kept() -> None:
     found = cache.get(CONTROLLER_REVISION, (NAMESPACE, "llama-prefetch-1"))
     assert isinstance(found, RevisionView)
     assert found.text == ""
+
+
+def test_every_change_is_told() -> None:
+    told: list[tuple[object, object]] = []
+
+    def changed(before: object, after: object) -> None:
+        told.append(tuple(getattr(view, "phase", None) for view in (before, after)))  # type: ignore[arg-type]
+
+    cache = Cache(changed, changed)
+    cache.upsert(POD, pod(5, phase="Pending"))
+    cache.upsert(POD, pod(4, phase="Unknown"))
+    cache.upsert(POD, pod(6))
+    cache.remove(POD, pod(7))
+    news = [(None, "Pending"), ("Pending", "Running"), ("Running", None)]
+    assert told == [each for each in news for _ in range(2)]
+    cache.upsert(POD, pod(8, uid="uid-b"))
+    cache.prune(POD, None, (), 9)
+    assert told[-1] == ("Running", None)
+
+
+def test_nodes_belong_to_no_model() -> None:
+    cache = Cache()
+    assert cache.upsert(NODE, node("n1", "a:1", "b:1", nvidia_com__gpu="8")) is None
+    found = cache.get(NODE, ("", "n1"))
+    assert isinstance(found, NodeView)
+    assert found.images == ("a:1", "b:1")
+    assert (found.images_listed, found.kubelet_port) == (2, 10250)
+    assert found.memory == 32 * GIB
+    assert dict(found.devices) == {"nvidia.com/gpu": 8}

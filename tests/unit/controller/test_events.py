@@ -11,12 +11,20 @@ import kopf
 import pytest
 from kubernetes.aio.client import Configuration
 
-from unit.controller.builders import NAME, NAMESPACE, Object, engine, warm_model
+from unit.controller.builders import (
+    NAME,
+    NAMESPACE,
+    Object,
+    engine,
+    node,
+    prefetch,
+    warm_model,
+)
 from unit.controller.fake_kube import FakeKube
 from warmpod.controller import events, main, sweep
 from warmpod.controller.cache import Cache
-from warmpod.controller.kinds import CACHED, LEASE, POD, WARM_MODEL
-from warmpod.controller.kube import Unreachable
+from warmpod.controller.kinds import CACHED, LEASE, NODE, POD, WARM_MODEL
+from warmpod.controller.kube import ApiError, Unreachable
 from warmpod.controller.main import Operator
 from warmpod.controller.settings import OperatorSettings
 from warmpod.controller.sweep import Sweeper
@@ -62,10 +70,12 @@ def test_settings_that_keep_it_from_going_silent_or_asking_for_rights() -> None:
 @pytest.fixture
 async def operator() -> AsyncIterator[Operator]:
     settings = OperatorSettings("image", "system", (), 0, "me")
+    configuration = Configuration(host="https://api:6443")
     kube: Any = FakeKube()
     async with aiohttp.ClientSession() as session:
-        found = Operator(settings, kube, session)
+        found = Operator(settings, kube, session, configuration)
         yield found
+        await found.disks.close()
         for task in found.sweeper._due.values():
             task.cancel()
 
@@ -73,6 +83,41 @@ async def operator() -> AsyncIterator[Operator]:
 async def test_an_event_of_a_child_is_work_for_its_model(operator: Operator) -> None:
     operator.receive(POD, "ADDED", engine().body())
     assert await asyncio.wait_for(operator.queue.get(), 1) == KEY
+
+
+async def test_nodes_are_watched_with_the_right_to(operator: Operator) -> None:
+    await operator.find_nodes()
+    assert operator.fleet.watched
+    assert NODE in operator.sweeper.kinds
+    found = events.registry(operator.receive, no_login, operator.sweeper.kinds)
+    assert len(found._watching.get_all_handlers()) == len(CACHED) + 2
+
+
+async def test_without_it_they_are_not(operator: Operator) -> None:
+    kube: Any = operator.kube
+    kube.fail("request", "/api/v1/nodes", ApiError(403, "Forbidden", "nodes is forbidden"))
+    await operator.find_nodes()
+    assert not operator.fleet.watched
+    assert NODE not in operator.sweeper.kinds
+
+
+async def test_a_node_that_cannot_be_listed_now_is_tried_again(operator: Operator) -> None:
+    kube: Any = operator.kube
+    kube.fail("request", "/api/v1/nodes", Unreachable("down"))
+    with pytest.raises(Unreachable):
+        await operator.find_nodes()
+
+
+async def test_an_event_of_a_node_is_work_for_models_that_it_concerns(operator: Operator) -> None:
+    operator.receive(POD, "ADDED", prefetch().on("node-1").body())
+    await operator.queue.get()
+    operator.queue.done(KEY)
+    operator.receive(NODE, "ADDED", node("node-1"))
+    assert await asyncio.wait_for(operator.queue.get(), 1) == KEY
+    operator.queue.done(KEY)
+    operator.receive(NODE, "MODIFIED", node("node-1", version=8))
+    operator.receive(NODE, "MODIFIED", node("node-2"))
+    assert len(operator.queue) == 0
 
 
 async def test_a_burst_is_one_piece_of_work(operator: Operator) -> None:
@@ -164,8 +209,14 @@ async def test_initial_lists_are_tried_until_they_succeed(monkeypatch: pytest.Mo
     kube, cache = FakeKube(), Cache()
     kube.put(warm_model())
     kube.fail("list", "WarmModel", Unreachable("down"), Unreachable("down"))
-    await Sweeper(kube, cache, (), lambda _: None).initially()  # type: ignore[arg-type]
+    rounds = []
+
+    async def before() -> None:
+        rounds.append("before")
+
+    await Sweeper(kube, cache, (), lambda _: None).initially(before)  # type: ignore[arg-type]
     assert len(cache.models()) == 1
+    assert len(rounds) == 3
 
 
 async def test_many_relists_are_one_sweep(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from unit.controller.builders import (
     World,
     ago,
     engine,
+    node,
     prefetch,
     warm_model,
 )
@@ -33,19 +35,22 @@ from warmpod.controller.kinds import (
     CONTROLLER_REVISION,
     DAEMON_SET,
     DEPLOYMENT,
+    NODE,
     POD,
     SERVICE,
     WARM_MODEL,
 )
 from warmpod.controller.kube import ApiError
 from warmpod.controller.metrics import Metrics
+from warmpod.controller.nodes.actions import NodeActions
+from warmpod.controller.nodes.checks import Checks
+from warmpod.controller.nodes.fleet import Fleet
 from warmpod.controller.observe import Observer
 from warmpod.controller.reconcile import Reconciler
 from warmpod.controller.recorder import Recorder
 from warmpod.controller.registry import Resolution, Resolved
 from warmpod.controller.residency import Residency
 from warmpod.controller.sweep import Sweeper
-from warmpod.controller.views import View
 from warmpod.controller.workqueue import RetryLater
 from warmpod.resources.names import PREFETCH_LABEL
 
@@ -65,6 +70,13 @@ class FakeResolver:
     def lookup(self, image: str, key: tuple[str, str]) -> Resolution | None:
         self.asked.append(image)
         return self.answers[image]
+
+
+class Unasked:
+    """A registry, or a kubelet, that tells nothing."""
+
+    def lookup(self, question: object, key: tuple[str, str]) -> object:
+        return "unknown"
 
 
 class Cluster:
@@ -87,12 +99,9 @@ class Cluster:
     def restart(self) -> None:
         """Another operator process over the same cluster."""
         gates, residency = Gates(), Residency()
-
-        def changed(before: View | None, after: View) -> None:
-            gates.changed(before, after)
-            residency.changed(before, after)
-
-        self.cache = Cache(changed)
+        checks = Checks(Unasked(), Unasked())
+        self.fleet = Fleet(5, checks, lambda _: None, residency.lost)
+        self.cache = Cache(gates.changed, residency.changed, self.fleet.changed)
         self.counters = CollectorRegistry()
         metrics = Metrics(self.counters, self.cache)
         kube: Any = self.kube
@@ -100,8 +109,9 @@ class Cluster:
         self.reconciler = Reconciler(
             kube,
             self.cache,
-            Observer(kube, self.cache, resolver, SETTINGS),
+            Observer(kube, self.cache, resolver, self.fleet, SETTINGS),
             Applier(kube, self.cache, metrics),
+            NodeActions(kube, self.cache, metrics),
             Recorder(kube, metrics, "test"),
             metrics,
             gates,
@@ -111,7 +121,7 @@ class Cluster:
 
     async def observe(self) -> None:
         sweeper = Sweeper(self.kube, self.cache, (), lambda _: None)  # type: ignore[arg-type]
-        for kind in CACHED:
+        for kind in (NODE, *CACHED):
             await sweeper.sweep(kind)
 
     async def reconcile(self) -> float | None:
@@ -457,3 +467,61 @@ async def test_a_daemonset_that_nobody_uses_is_deleted(cluster: Cluster) -> None
     assert cluster.kube.find(DAEMON_SET, "llama-prefetch-older") is None
     assert cluster.kube.find(DAEMON_SET, DAEMON_SET_NAME) == before
     assert "WeightsReleased" in cluster.events()
+
+
+# --- Nodes ----------------------------------------------------------------------------------------
+
+
+def waits(name: str, where: str) -> PodWrapper:
+    return prefetch(name).waits(where, MODEL_IMAGE).of(World().identity)
+
+
+def gated(cluster: Cluster, name: str) -> bool:
+    pod = cluster.kube.find(POD, name)
+    assert pod is not None
+    return bool(pod["spec"].get("schedulingGates"))
+
+
+async def test_without_a_right_to_nodes_prefetch_pods_start_at_once(cluster: Cluster) -> None:
+    await cluster.reconcile()
+    cluster.kube.put(waits("a", "node-1").body())
+    await cluster.reconcile()
+    assert not gated(cluster, "a")
+
+
+async def test_prefetch_pods_take_turns(cluster: Cluster) -> None:
+    cluster.fleet.watched = True
+    await cluster.reconcile()
+    for number in range(8):
+        cluster.kube.put(node(f"node-{number}"))
+        cluster.kube.put(waits(f"p{number}", f"node-{number}").body())
+    cluster.kube.put(node("cordoned", cordoned=True))
+    cluster.kube.put(waits("other", "cordoned").body())
+    await cluster.reconcile()
+    assert [gated(cluster, f"p{number}") for number in range(8)] == [False] * 5 + [True] * 3
+    assert gated(cluster, "other")
+    writes = len(cluster.kube.writes())
+    await cluster.reconcile()
+    assert len(cluster.kube.writes()) == writes, "nothing is done twice"
+    cluster.kube.put(prefetch("p0").on("node-0").of(World().identity).running().body())
+    await cluster.reconcile()
+    assert not gated(cluster, "p5")
+    assert gated(cluster, "p6")
+
+
+async def test_a_pod_whose_image_was_taken_is_replaced_and_told_of(cluster: Cluster) -> None:
+    cluster.fleet.watched = True
+    cluster.kube.put(node("node-1", MODEL_IMAGE, ENGINE_IMAGE))
+    await bring_up(cluster)
+    pod = replace(prefetch().resident(), images=(MODEL_IMAGE,)).of(World().identity)
+    cluster.kube.put(pod.body())
+    await cluster.reconcile()
+    assert cluster.condition("Prefetched")["status"] == "True"
+    cluster.kube.put(node("node-1", ENGINE_IMAGE))
+    await cluster.reconcile()
+    assert cluster.kube.find(POD, pod.name) is None
+    deleted = [call for call in cluster.kube.calls if call[:2] == ("delete", "Pod")]
+    assert len(deleted) == 1
+    (event,) = [e for e in cluster.kube.objects.values() if e.get("reason") == "ResidencyLost"]
+    assert "node-1: ImageRemoved" in event["message"]
+    assert cluster.condition("Prefetched")["status"] == "False"

@@ -79,6 +79,14 @@ def test_a_flapping_node_is_told_of_now_and_then(watch: Watch) -> None:
     assert [reason for _, reason, _ in watch.told_later()] == ["ResidencyLost", "ResidencyRestored"]
 
 
+def test_a_pod_that_does_not_know_of_its_loss_brings_nothing_back(watch: Watch) -> None:
+    watch.see(prefetch("one").on("a").resident())
+    watch.residency.lost(KEY, "a", "ImageRemoved", "somebody removed the image")
+    watch.told()
+    watch.see(prefetch("one").on("a").resident().labelled())
+    assert watch.told_later() == []
+
+
 def test_a_new_pod_on_the_node_can_be_what_is_back(watch: Watch) -> None:
     """Such as after an image was removed, and the pod with it."""
     watch.residency.lost(KEY, "a", "ImageRemoved", "somebody removed the image")

@@ -15,6 +15,8 @@ def test_defaults() -> None:
     assert found.port == 8080
     assert found.identity == "host"
     assert found.heartbeat_watched
+    assert found.pulls_per_registry == 5
+    assert not found.remove_startup_taint
 
 
 def test_everything_given() -> None:
@@ -23,11 +25,15 @@ def test_everything_given() -> None:
         "WARMPOD_WATCH_NAMESPACES": " b, a,,b",
         "WARMPOD_PORT": "9000",
         "POD_NAME": "me",
+        "WARMPOD_PULLS_PER_REGISTRY": "12",
+        "WARMPOD_REMOVE_STARTUP_TAINT": "true",
     }
     found = from_environment(given, "host")
     assert found.watch_namespaces == ("a", "b")
     assert (found.port, found.identity) == (9000, "me")
     assert not found.heartbeat_watched
+    assert found.pulls_per_registry == 12
+    assert found.remove_startup_taint
 
 
 def test_the_pods_namespace_is_the_default() -> None:
@@ -42,6 +48,9 @@ def test_the_pods_namespace_is_the_default() -> None:
         ({"WARMPOD_NAMESPACE": ""}, "WARMPOD_NAMESPACE"),
         ({"WARMPOD_PORT": "http"}, "WARMPOD_PORT"),
         ({"WARMPOD_PORT": "70000"}, "WARMPOD_PORT"),
+        ({"WARMPOD_PULLS_PER_REGISTRY": "0"}, "WARMPOD_PULLS_PER_REGISTRY"),
+        ({"WARMPOD_PULLS_PER_REGISTRY": "many"}, "WARMPOD_PULLS_PER_REGISTRY"),
+        ({"WARMPOD_REMOVE_STARTUP_TAINT": "yes"}, "WARMPOD_REMOVE_STARTUP_TAINT"),
     ],
 )
 def test_errors_name_the_variable(change: dict[str, str], named: str) -> None:

@@ -73,6 +73,18 @@ def test_watched_namespaces_get_roles_and_nothing_cluster_wide() -> None:
     assert env["WARMPOD_WATCH_NAMESPACES"] == "blue,green"
 
 
+def test_startup_taints_need_a_right_that_is_given_apart(chart: Objects) -> None:
+    role = ("ClusterRole", "", "warmpod-operator-nodes")
+    patch = {"apiGroups": [""], "resources": ["nodes"], "verbs": ["patch"]}
+    objects = helm_template("--set", "startupTaint.remove=true", "--set", "pullsPerRegistry=9")
+    assert objects[role]["rules"] == [*chart[role]["rules"], patch]
+    deployment = objects["Deployment", "warmpod-system", "warmpod-operator"]
+    (operator,) = deployment["spec"]["template"]["spec"]["containers"]
+    env = {entry["name"]: entry.get("value") for entry in operator["env"]}
+    assert env["WARMPOD_REMOVE_STARTUP_TAINT"] == "true"
+    assert env["WARMPOD_PULLS_PER_REGISTRY"] == "9"
+
+
 def test_digest_takes_the_place_of_the_tag() -> None:
     digest = f"sha256:{'a' * 64}"
     objects = helm_template("--set", f"image.repository=example.com/op,image.digest={digest}")
@@ -90,6 +102,8 @@ def test_digest_takes_the_place_of_the_tag() -> None:
         ("watchNamespaces={Blue}", "watchNamespaces"),
         ("crds.instal=false", "instal"),
         ("replicas=2", "replicas"),
+        ("pullsPerRegistry=0", "pullsPerRegistry"),
+        ("startupTaint.remove=yes", "remove"),
     ],
 )
 def test_wrong_values_are_refused_by_name(wrong: str, named: str) -> None:

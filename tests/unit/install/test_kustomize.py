@@ -9,6 +9,7 @@ import pytest
 from unit.install.tools import ROOT, Objects, kustomize
 
 OPERATOR = "warmpod-operator"
+NODES = "warmpod-operator-nodes"
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +36,8 @@ def test_install_has_every_object_once(install: Objects) -> None:
         ("ClusterRole", "", "warmpod-edit"),
         ("ClusterRole", "", OPERATOR),
         ("ClusterRoleBinding", "", OPERATOR),
+        ("ClusterRole", "", NODES),
+        ("ClusterRoleBinding", "", NODES),
         ("Role", "warmpod-system", "warmpod-operator-lease"),
         ("RoleBinding", "warmpod-system", "warmpod-operator-lease"),
         ("ServiceAccount", "warmpod-system", OPERATOR),
@@ -65,7 +68,7 @@ def test_cluster_and_namespaced_together_are_the_install(
     wanted = {
         (kind.replace("Cluster", "") if name == OPERATOR else kind, name)
         for kind, _, name in install
-        if kind != "Namespace"
+        if kind != "Namespace" and name != NODES
     }
     assert kinds_and_names == wanted
 
@@ -75,7 +78,7 @@ def test_bindings_name_the_service_account_where_it_lives(folder: str) -> None:
     objects = kustomize(ROOT / folder)
     (account,) = (key for key in objects if key[0] == "ServiceAccount")
     bindings = [item for key, item in objects.items() if key[0].endswith("RoleBinding")]
-    assert len(bindings) == 2
+    assert len(bindings) == (3 if folder == "manifests/install" else 2)
     for binding in bindings:
         assert binding["subjects"] == [
             {"kind": "ServiceAccount", "name": account[2], "namespace": account[1]}
@@ -90,7 +93,27 @@ def test_no_rule_has_a_wildcard_secrets_or_a_way_to_more_rights(install: Objects
             said = f"{kind} {name}: {rule}"
             assert "*" not in [*rule["apiGroups"], *rule["resources"], *rule["verbs"]], said
             assert not {"escalate", "bind", "impersonate"} & set(rule["verbs"]), said
-            assert not {"secrets", "serviceaccounts/token", "nodes"} & set(rule["resources"]), said
+            assert not {"secrets", "serviceaccounts/token"} & set(rule["resources"]), said
+            if "nodes" in rule["resources"]:
+                assert set(rule["verbs"]) == {"get", "list", "watch"}, said
+
+
+def test_startup_taints_need_a_right_that_is_given_apart(tmp_path: Path, install: Objects) -> None:
+    for folder in ("manifests", "crds"):
+        shutil.copytree(ROOT / folder, tmp_path / folder)
+    overlay = tmp_path / "manifests/overlay"
+    overlay.mkdir()
+    (overlay / "kustomization.yaml").write_text(
+        "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n"
+        "resources: [../install]\ncomponents: [../startup-taint]\n"
+    )
+    objects = kustomize(overlay)
+    patch = {"apiGroups": [""], "resources": ["nodes"], "verbs": ["patch"]}
+    before = install["ClusterRole", "", NODES]["rules"]
+    assert objects["ClusterRole", "", NODES]["rules"] == [*before, patch]
+    env = {e["name"]: e.get("value") for e in container(objects, "warmpod-system")["env"]}
+    assert env["WARMPOD_REMOVE_STARTUP_TAINT"] == "true"
+    assert set(objects) == set(install)
 
 
 def test_operator_pod_is_restricted(install: Objects) -> None:

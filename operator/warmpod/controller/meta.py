@@ -1,0 +1,59 @@
+"""What the operator keeps of the metadata of every object."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+Object = dict[str, Any]
+#: Namespace and name of a WarmModel.
+Key = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Meta:
+    namespace: str
+    name: str
+    uid: str
+    resource_version: int
+    generation: int
+    labels: Mapping[str, str]
+    deleting: bool
+    created: datetime | None
+    owner_uid: str
+    """uid of the controlling owner; empty for none."""
+
+    @property
+    def key(self) -> Key:
+        return (self.namespace, self.name)
+
+
+def meta_of(obj: Object) -> Meta:
+    meta = obj["metadata"]
+    return Meta(
+        namespace=meta.get("namespace", ""),
+        name=meta["name"],
+        uid=meta.get("uid", ""),
+        resource_version=int(meta.get("resourceVersion") or 0),
+        generation=int(meta.get("generation") or 0),
+        # Thousands of objects share them.
+        labels={intern(k): intern(v) for k, v in (meta.get("labels") or {}).items()},
+        deleting="deletionTimestamp" in meta,
+        created=parse_time(meta.get("creationTimestamp")),
+        owner_uid=next(
+            (o["uid"] for o in meta.get("ownerReferences") or [] if o.get("controller")), ""
+        ),
+    )
+
+
+def intern(text: str) -> str:
+    """The same string object for the same text, which thousands of objects have."""
+    return sys.intern(str(text))
+
+
+def parse_time(text: str | None) -> datetime | None:
+    """RFC 3339 as Kubernetes writes it, with or without fractions of a second."""
+    return datetime.fromisoformat(text) if text else None

@@ -1,0 +1,75 @@
+"""Disk and memory, and what is said about them."""
+
+from __future__ import annotations
+
+import pytest
+
+from unit.controller.builders import GIB
+from warmpod import reasons
+from warmpod.controller.nodes.preflight import Disk, Layers, binary, of_disk, of_memory
+
+
+@pytest.mark.parametrize(
+    ("layers", "available", "capacity", "fits"),
+    [
+        ([], 0, 100, True),
+        ([Layers(10, 0)], 25, 100, True),  # just so: 15 must stay free
+        ([Layers(10, 0)], 24, 100, False),
+        ([Layers(0, 10)], 34, 100, False),
+        ([Layers(0, 10)], 35, 100, True),
+        ([Layers(5, 5), Layers(4, 2)], 37, 100, False),
+        ([Layers(5, 5), Layers(4, 2)], 38, 100, True),
+        ([Layers(0, 0)], 5, 100, True),  # nothing to pull, however full
+    ],
+)
+def test_disk(layers: list[Layers], available: int, capacity: int, fits: bool) -> None:
+    disk = Disk(available * GIB, capacity * GIB)
+    images = [Layers(each.plain * GIB, each.compressed * GIB) for each in layers]
+    assert (of_disk("n", images, disk) is None) is fits
+
+
+def test_a_full_disk_is_told_with_numbers() -> None:
+    found = of_disk("n", [Layers(16 * GIB, 5 * GIB)], Disk(40 * GIB, 200 * GIB))
+    assert found is not None
+    assert (found.node, found.reason) == ("n", reasons.DISK_FULL)
+    assert found.message == (
+        "node n: the images that are missing need 26.0 GiB unpacked, and the node's image disk can "
+        "take 10.0 GiB (40.0 GiB free of 200.0 GiB, less the 15 % below which the kubelet removes "
+        "images) — remove what fills it (crictl rmi --prune), or choose nodes with larger disks"
+    )
+
+
+def test_a_kubelet_that_removes_no_images_leaves_the_whole_disk() -> None:
+    disk = Disk(20 * GIB, 200 * GIB, gc_percent=100)
+    assert of_disk("n", [Layers(20 * GIB, 0)], disk) is None
+    found = of_disk("n", [Layers(21 * GIB, 0)], disk)
+    assert found is not None
+    assert "can take 20.0 GiB (20.0 GiB free of 200.0 GiB) —" in found.message
+
+
+def test_memory() -> None:
+    assert of_memory("n", 32 * GIB, 32 * GIB) is None
+    found = of_memory("n", 32 * GIB + GIB // 5, 31 * GIB)
+    assert found is not None
+    assert found.reason == reasons.MEMORY_TOO_SMALL
+    assert found.message == (
+        "node n: the prefetch pod requests 32.2 GiB of memory, and the node has 31.0 GiB for pods "
+        "— lower spec.weights.size, or choose larger nodes in spec.pod.nodeSelector"
+    )
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, "0 B"),
+        (1023, "1023 B"),
+        (1024, "1.0 KiB"),
+        (1536, "1.5 KiB"),
+        (5 * 1024**2, "5.0 MiB"),
+        (17 * GIB, "17.0 GiB"),
+        (3 * 1024**4, "3.0 TiB"),
+        (5000 * 1024**4, "5000.0 TiB"),
+    ],
+)
+def test_bytes_as_a_person_reads_them(count: int, text: str) -> None:
+    assert binary(count) == text
