@@ -49,5 +49,10 @@ RUN_MOUNT = "/run/warmpod"
 
 # Paths in the prefetch pod and in the container that fills a pod's memory.
 NODE_ROOT_MOUNT = "/run/warmpod-weights"
+STAGE_ROOT_MOUNT = "/run/warmpod-staged"
+# One folder a set of weights whose source has a Secret, with a file for each key of it.
+CREDENTIALS_MOUNT = "/run/warmpod-credentials"
+# One folder a pull secret, by number.
+PULL_SECRETS_MOUNT = "/run/warmpod-pull"
 AGENT_STATE_MOUNT = "/run/warmpod-agent"
 FILL_MOUNT = "/weights"

@@ -253,6 +253,7 @@ RECORDED = Reason("Recorded", "The message is the start-up time line of the curr
 
 RESIDENT = Reason("Resident", "The weights are verified and measured to be in the node's memory.")
 VERIFIED = Reason("Verified", "The weights are verified; each pod holds its own copy.")
+STAGING = Reason("Staging", "The agent downloads the weights from their source.")
 VERIFYING = Reason("Verifying", "The agent reads the weights and compares their digests.")
 LOADING = Reason("Loading", "The verified weights are being brought into memory.")
 WEIGHTS_MISSING = Reason(
@@ -278,7 +279,8 @@ WEIGHTS_NOT_READABLE = Reason(
 )
 NOT_RESIDENT = Reason(
     "NotResident",
-    "Verified weights were dropped from memory; the agent brings them back.",
+    "Verified weights were dropped from memory, or changed since they were verified; the agent "
+    "reads them again.",
     "If it stays, the node is short of memory: raise spec.weights.size or free the node.",
 )
 MEMORY_TOO_SMALL = Reason(

@@ -2,30 +2,56 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from warmpod.agent.filling import fill, is_filled
-from warmpod.agent.nodecopy import NodeCopy
+from warmpod.agent.filling import fill, missing_of
+from warmpod.agent.nodecopy import NodeCopies
 from warmpod.agent.progress import Progress, Stage
-from warmpod.weights.findings import Finding
-from warmpod.weights.verify import Expectations
+from warmpod.agent.weights import Doubts, Survey, Weights
+from warmpod.protocol import RECEIPT_NAME
+from warmpod.weights import receipt as receipts
+from warmpod.weights.receipt import Receipt
 
 
 class NodeMemoryWeights:
-    """Engines read the copy, so that is what has to be right; the image only feeds it."""
+    """Engines read the copy, so that is what has to be right; the origin only feeds it."""
 
-    def __init__(self, source: Path, copy: NodeCopy) -> None:
-        self.directory = copy.directory
-        self._source = source
-        self._copy = copy
+    def __init__(self, origin: Weights, copies: NodeCopies, key: str) -> None:
+        self.directory = copies.directory(key)
+        self.doubts = Doubts()
+        # A bad copy is made again, so what is left is what is wrong with the origin.
+        self.hint = origin.hint
+        self._origin = origin
+        self._copies = copies
+        self._key = key
 
-    def prepare(self, expected: Expectations, progress: Progress) -> tuple[Finding, ...]:
-        self._copy.join()
-        if is_filled(self.directory, expected):
-            return ()
-        progress.begin(Stage.VERIFYING, expected.size)
-        with self._copy.writing(progress.pause):
+    def survey(self) -> Survey:
+        self._copies.join()
+        origin = self._origin.survey()
+        if origin.findings:
+            return origin
+        return Survey(
+            origin.expected,
+            self.doubts.beside(missing_of(self.directory, origin.expected, self.known())),
+        )
+
+    def prepare(self, progress: Progress) -> Survey:
+        origin = self._origin.prepare(progress)
+        if origin.findings:
+            return origin
+        progress.begin(Stage.VERIFYING, origin.expected.size)
+        with self._copies.writing(self._key, progress.pause):
             # Another agent may have filled it while this one waited.
-            if is_filled(self.directory, expected):
-                return ()
-            return fill(self._source, self.directory, expected, progress.watch)
+            if not self.survey().findings:
+                return origin
+            with self.doubts.settled() as doubted:
+                findings = fill(
+                    self._origin.directory,
+                    self.directory,
+                    origin.expected,
+                    progress.watch,
+                    doubted,
+                )
+        self._origin.doubts.add(findings)
+        return Survey(origin.expected, findings)
+
+    def known(self) -> Receipt:
+        return receipts.load(self.directory / RECEIPT_NAME)

@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         reference=reference_of(arguments),
         port=arguments.port,
         scheme=arguments.scheme,
-        wait_for=arguments.wait_for,
+        wait_for=tuple(arguments.wait_for),
         drain_seconds=arguments.drain_seconds,
         max_failed_boots=arguments.max_failed_boots,
     )
@@ -74,7 +74,13 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--run-dir", type=Path, required=True, help="directory shared with warmup")
     run.add_argument("--port", type=int, default=8000, help="the engine's port")
     run.add_argument("--scheme", choices=("http", "https"), default="http")
-    run.add_argument("--wait-for", type=Path, help="start no engine before this file exists")
+    run.add_argument(
+        "--wait-for",
+        type=Path,
+        action="append",
+        default=[],
+        help="start no engine before this file exists; may be given several times",
+    )
     run.add_argument(
         "--drain-seconds", type=float, default=60.0, help="longest wait for running requests"
     )
