@@ -10,7 +10,7 @@ import errno
 import hashlib
 import os
 import shutil
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
 from warmpod.agent import memory
@@ -25,6 +25,7 @@ from warmpod.weights.hashing import (
     map_in_threads,
     sha256_of,
     sha256_of_open,
+    unwatched,
 )
 from warmpod.weights.receipt import Receipt, Seen
 from warmpod.weights.tree import scan
@@ -58,9 +59,11 @@ def fill(
     expected: Expectations,
     watch: Watch,
     doubted: Collection[str] = (),
+    begin: Callable[[int], None] = unwatched,
 ) -> tuple[Finding, ...]:
     """Make `target` hold exactly the expected files, and say which of them are bad in `source`.
-    What the receipt says of `doubted` files does not count.
+    What the receipt says of `doubted` files does not count. `begin` is told how many bytes are to
+    be copied, once that they fit is known.
 
     Raises NoRoom, OSError, and what `watch` raises; whatever was finished by then is kept for
     the next attempt."""
@@ -72,6 +75,7 @@ def fill(
     _tidy(target, _stray(target, expected))
     pending = [file for file in expected.files if file.path in wrong]
     _check_room(target, pending)
+    begin(sum(file.size for file in pending))
     ahead = cores_are_idle(len(pending))
     results = map_in_threads(lambda file: _bring(source, target, file, watch, ahead), pending)
     shutil.rmtree(target / TEMPORARY)

@@ -1,7 +1,8 @@
 """The copies of weights on a node, in memory or on disk, and who still needs them.
 
     <root>/<key>/                   one copy of one set of weights, shared by all who name the key
-    <root>/.refs/<key>/<model uid>  that WarmModel needs it; flock shared by its living agents
+    <root>/.refs/<key>/<model uid>  that WarmModel needs it, and since when (nanoseconds); flock
+                                    shared by its living agents
     <root>/.fill/<key>              flock of the one agent that writes the copy
     <root>/.lock                    flock for every change to refs and removals
 
@@ -56,10 +57,13 @@ class NodeCopies:
                 self._remove_unneeded(key)
 
     def drop_superseded(self) -> None:
-        """Give up what earlier revisions of this WarmModel needed and no living agent holds."""
+        """Give up what earlier revisions of this WarmModel needed and no living agent holds. What
+        a later one needs stays, also while its agent only restarts."""
         with self._locked():
-            for ref in self._own_refs():
-                if ref.parent.name not in self._keys and not _is_held(ref):
+            refs = self._own_refs()
+            latest = max((_since(ref) for ref in refs if ref.parent.name in self._keys), default=0)
+            for ref in refs:
+                if _since(ref) < latest and not _is_held(ref):
                     self._drop(ref)
 
     def leave(self, *, forced: bool) -> bool:
@@ -101,6 +105,8 @@ class NodeCopies:
             path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
             self._refs[key] = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
             _try_lock(self._refs[key], fcntl.LOCK_SH)
+            if not os.fstat(self._refs[key]).st_size:
+                os.write(self._refs[key], str(time.time_ns()).encode())
         os.utime(self._refs[key])
 
     def _own_refs(self) -> list[Path]:
@@ -188,6 +194,11 @@ def _alone_in(directory: Path) -> Iterator[bool]:
 def _in_use(directory: Path) -> bool:
     with _alone_in(directory) as alone:
         return not alone
+
+
+def _since(ref: Path) -> int:
+    text = ref.read_text()
+    return int(text) if text.isdecimal() else 0
 
 
 def _is_held(ref: Path) -> bool:

@@ -8,7 +8,9 @@ from warmpod.agent.progress import Progress, Stage
 from warmpod.agent.weights import Doubts, Survey, Weights
 from warmpod.protocol import RECEIPT_NAME
 from warmpod.weights import receipt as receipts
-from warmpod.weights.receipt import Receipt
+from warmpod.weights.findings import Finding
+from warmpod.weights.receipt import Receipt, Seen
+from warmpod.weights.verify import Expectations
 
 
 class NodeMemoryWeights:
@@ -22,6 +24,7 @@ class NodeMemoryWeights:
         self._origin = origin
         self._copies = copies
         self._key = key
+        self._bad: list[tuple[Finding, Seen]] = []
 
     def survey(self) -> Survey:
         self._copies.join()
@@ -37,21 +40,35 @@ class NodeMemoryWeights:
         origin = self._origin.prepare(progress)
         if origin.findings:
             return origin
-        progress.begin(Stage.VERIFYING, origin.expected.size)
+        if bad := self._still_bad():
+            return Survey(origin.expected, bad)
         with self._copies.writing(self._key, progress.pause):
             # Another agent may have filled it while this one waited.
             if not self.survey().findings:
                 return origin
-            with self.doubts.settled() as doubted:
-                findings = fill(
-                    self._origin.directory,
-                    self.directory,
-                    origin.expected,
-                    progress.watch,
-                    doubted,
-                )
-        self._origin.doubts.add(findings)
-        return Survey(origin.expected, findings)
+            bad = self._fill(origin.expected, progress)
+        self._bad = [(finding, self._identity(finding)) for finding in bad]
+        self._origin.doubts.add(bad)
+        return Survey(origin.expected, bad)
+
+    def _fill(self, expected: Expectations, progress: Progress) -> tuple[Finding, ...]:
+        def begin(total: int) -> None:
+            progress.begin(Stage.VERIFYING, total)
+
+        with self.doubts.settled() as doubted:
+            return fill(
+                self._origin.directory, self.directory, expected, progress.watch, doubted, begin
+            )
+
+    def _still_bad(self) -> tuple[Finding, ...]:
+        """What the last attempt found wrong with the origin, as long as that is unchanged: copying
+        it again at each look would find the same."""
+        return tuple(
+            finding for finding, identity in self._bad if self._identity(finding) == identity
+        )
+
+    def _identity(self, finding: Finding) -> Seen:
+        return Seen.of(finding.path, (self._origin.directory / finding.path).stat(), "")
 
     def known(self) -> Receipt:
         return receipts.load(self.directory / RECEIPT_NAME)

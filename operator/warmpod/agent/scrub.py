@@ -29,6 +29,8 @@ def changed_content(directory: Path, receipt: Receipt, watch: Watch) -> Iterator
                     continue
                 sha256 = sha256_of_open(file, watch)
                 facts = os.fstat(file.fileno())
+        except FileNotFoundError:
+            continue
         except OSError as error:
             yield Finding(seen.path, DIGEST_MISMATCH, f"cannot be read again: {error.strerror}")
             continue

@@ -17,7 +17,7 @@ from warmpod.agent.weights import Doubts, Survey
 from warmpod.protocol import RECEIPT_NAME
 from warmpod.reasons import WEIGHTS_MISSING
 from warmpod.weights import receipt as receipts
-from warmpod.weights.findings import Finding
+from warmpod.weights.findings import Finding, summary
 from warmpod.weights.manifest import MANIFEST_NAME
 from warmpod.weights.receipt import Receipt, Seen
 from warmpod.weights.tree import scan
@@ -25,6 +25,7 @@ from warmpod.weights.verify import expectations, unverified, verify
 
 # Fetch what is missing, then what turned out to be wrong among the rest, then look once more.
 ROUNDS = 3
+HOPELESS_RETRY_SECONDS = 300.0
 
 
 class StagedWeights:
@@ -90,8 +91,9 @@ class StagedWeights:
                 self._take_away(finding.path for finding in survey.findings)
             self._fetch(progress)
         survey = self._verify(progress)
-        if not survey.findings:
-            self._proven.save(self.directory / RECEIPT_NAME)
+        if survey.findings:
+            raise self._refusal.note(_hopeless(survey.findings), self._credentials)
+        self._proven.save(self.directory / RECEIPT_NAME)
         return survey
 
     def _verify(self, progress: Progress) -> Survey:
@@ -128,8 +130,7 @@ class StagedWeights:
                 self._remote, self._credentials, self.directory, progress.watch, begin
             )
         except SourceError as error:
-            self._refusal.note(error, self._credentials)
-            raise
+            raise self._refusal.note(error, self._credentials) from None
         self._refusal.clear()
         after = self._facts()
         self._proven = Receipt(
@@ -147,6 +148,11 @@ class StagedWeights:
         return {path: (self.directory / path).stat() for path in scan(self.directory).files}
 
 
+def _hopeless(findings: tuple[Finding, ...]) -> SourceError:
+    message = f"{summary(findings)}; it was downloaded again and is wrong again: suspect the disk"
+    return SourceError(findings[0].reason, message, HOPELESS_RETRY_SECONDS)
+
+
 class Refusal:
     """What the source said last when it gave nothing, and when to ask it again."""
 
@@ -156,10 +162,11 @@ class Refusal:
         self._credentials: object = None
         self.error: SourceError | None = None
 
-    def note(self, error: SourceError, credentials: Path | None) -> None:
+    def note(self, error: SourceError, credentials: Path | None) -> SourceError:
         self.error = error
         self._again_at = self._clock() + error.retry_after
         self._credentials = fingerprint(credentials)
+        return error
 
     def clear(self) -> None:
         self.error = None

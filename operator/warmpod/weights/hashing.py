@@ -59,6 +59,13 @@ def sha256_of_open(
     return digest.hexdigest()
 
 
+def pieces(file: BinaryIO) -> Iterator[memoryview]:
+    """The content of an unbuffered file. A piece is only valid until the next one is asked for."""
+    os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_SEQUENTIAL)
+    buffer = bytearray(PIECE_BYTES)
+    return _read(file, unused, lambda: buffer)
+
+
 @contextmanager
 def _pieces(file: BinaryIO, use: Use, ahead: int) -> Iterator[Iterator[memoryview]]:
     """The content. A piece is only valid until the next one is asked for."""

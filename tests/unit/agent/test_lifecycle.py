@@ -136,9 +136,7 @@ BROKEN = Verdict(False, reasons.DIGEST_MISMATCH, "a.safetensors: bad")
         ),
     ],
 )
-def test_one_verdict_for_all_sets(
-    verdicts: list[tuple[str, Verdict]], combined: Verdict
-) -> None:
+def test_one_verdict_for_all_sets(verdicts: list[tuple[str, Verdict]], combined: Verdict) -> None:
     assert combine(verdicts) == combined
 
 
