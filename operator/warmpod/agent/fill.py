@@ -56,6 +56,7 @@ def _fill(weights: WeightSet) -> str | None:
     if expected.findings:
         return f"{expected.findings[0].reason}: {summary(expected.findings)}"
     try:
+        weights.target.mkdir(mode=0o755, parents=True, exist_ok=True)
         if not is_filled(weights.target, expected):
             log.info("copying %d files, %s", len(expected.files), gib(expected.size))
             findings = fill(weights.source, weights.target, expected, unwatched)

@@ -74,11 +74,15 @@ class NodeCopies:
             for ref in self._own_refs():
                 self._given_up.add(ref.parent.name)
                 ref.unlink()
-            while self._refs:
-                os.close(self._refs.popitem()[1])
+            self.close()
             removed = {key for key in self._given_up if self._remove_unneeded(key, forced=forced)}
             self._given_up -= removed
             return not self._given_up
+
+    def close(self) -> None:
+        """This agent ends; the refs stay for the next one."""
+        while self._refs:
+            os.close(self._refs.popitem()[1])
 
     @contextmanager
     def writing(self, key: str, pause: Callable[[float], None]) -> Iterator[None]:

@@ -61,6 +61,8 @@ class Service:
             await self._work()
             await self._say_farewell()
         finally:
+            for copies in self._copies:
+                copies.close()
             await runner.cleanup()
             await self._pod.close()
 

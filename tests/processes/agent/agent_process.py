@@ -18,14 +18,14 @@ from warmpod.agent.service import Service
 from warmpod.podstatus import OwnPod
 from warmpod.weights import hashing
 
-# The imports of this module once, so that an agent starts within milliseconds.
+# These are imported once, so that an agent starts within milliseconds.
 _PROCESSES = multiprocessing.get_context("forkserver")
-_PROCESSES.set_forkserver_preload([__name__])
+_PROCESSES.set_forkserver_preload([__name__, "requests"])
 
 # Small pieces and a little rest after each, so that a few megabytes take long enough to be
 # killed at many different moments.
 PIECE_BYTES = 32 * 1024
-REST_SECONDS = 0.002
+REST_SECONDS = 0.004
 
 
 @dataclass(frozen=True)

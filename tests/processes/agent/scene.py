@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import os
 import random
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,16 +14,16 @@ from aiohttp import web
 from aiohttp.test_utils import unused_port
 
 from support.pod_api import FakeApi, fake_api
+from support.until import until
 from warmpod.agent.config import AgentConfig, Medium, WeightSet
 from warmpod.protocol import RECEIPT_NAME, RESIDENT_CONDITION
 from warmpod.weights import manifest
 from warmpod.weights.manifest import MANIFEST_NAME
 
 SHARDS = 3
-SHARD_BYTES = 700_000
+SHARD_BYTES = 1_500_000
 # What agents keep beside the model's files: manifest, receipt, notes of the stager.
 NOTES_BYTES = 128 * 1024
-LIMIT_SECONDS = 60.0
 
 
 class Scene:
@@ -37,10 +35,6 @@ class Scene:
         self.api: FakeApi | None = None
         self._folder = folder
         self._content = content
-
-    def start(self) -> Agent:
-        assert self.api is not None
-        return Agent(self.config, Surroundings(self.api.url, self._folder / "account"))
 
     @property
     def read_by_engines(self) -> Path:
@@ -79,15 +73,21 @@ class Scene:
         if resident and not self.is_whole(self.read_by_engines):
             self.wrong.append(f"resident with wrong files: {condition['message']}")
 
-    async def until_resident(self) -> float:
-        """Wait until an agent has reported so since the last call; seconds that it took."""
+    async def start(self) -> Agent:
+        """Start an agent and wait for its first word."""
         assert self.api is not None
         self.api.patches.clear()
-        began = time.monotonic()
-        while self.api.last(RESIDENT_CONDITION).get("status") != "True":
-            assert time.monotonic() - began < LIMIT_SECONDS, self.api.last(RESIDENT_CONDITION)
-            await asyncio.sleep(0.01)
-        return time.monotonic() - began
+        agent = Agent(self.config, Surroundings(self.api.url, self._folder / "account"))
+        await until(lambda: self._condition() != {}, lambda: "no word from the agent")
+        return agent
+
+    async def until_resident(self) -> None:
+        """Wait until the agent that was started last has reported so."""
+        await until(lambda: self._condition().get("status") == "True", self._condition)
+
+    def _condition(self) -> dict[str, object]:
+        assert self.api is not None
+        return self.api.last(RESIDENT_CONDITION)
 
     def _size(self) -> int:
         return sum(map(len, self._content.values()))

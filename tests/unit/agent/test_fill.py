@@ -76,7 +76,6 @@ def test_too_little_room_is_the_last_word(config, termination_log, monkeypatch) 
 
 
 def test_each_set_has_a_place_of_its_own_and_is_named(config, tmp_path, termination_log) -> None:
-    (tmp_path / "draft").mkdir()
     draft = WeightSet("draft", source(config), target=tmp_path / "draft")
     both = replace(config, sets=(*config.sets, draft))
     assert fill.run(both, termination_log) == 0

@@ -27,12 +27,6 @@ class Copies(NodeCopies):
         (self.path / "config.json").write_text("{}")
         (self.path / RECEIPT_NAME).write_text("{}")
 
-    def die(self) -> None:
-        """As SIGKILL would: nothing is said, and the kernel takes the locks away."""
-        for descriptor in self._refs.values():
-            os.close(descriptor)
-        self._refs.clear()
-
 
 def join(root: Path, key: str, uid: str) -> Copies:
     copies = Copies(root, key, uid)
@@ -105,14 +99,14 @@ def test_an_earlier_revision_goes_when_its_agent_is_gone(tmp_path: Path) -> None
     old, new = join(tmp_path, "old", "a"), join(tmp_path, "new", "a")
     new.drop_superseded()
     assert copies(tmp_path) == ["new", "old"]
-    old.die()
+    old.close()
     new.drop_superseded()
     assert copies(tmp_path) == ["new"]
 
 
 def test_a_later_revision_stays_while_its_agent_restarts(tmp_path: Path) -> None:
     old, new = join(tmp_path, "old", "a"), join(tmp_path, "new", "a")
-    new.die()
+    new.close()
     old.drop_superseded()
     assert copies(tmp_path) == ["new", "old"]
 
@@ -130,7 +124,7 @@ def test_a_set_that_a_revision_dropped_goes_and_the_one_it_kept_stays(tmp_path: 
 
 def test_an_earlier_revision_stays_while_an_engine_uses_it(tmp_path: Path) -> None:
     old, new = join(tmp_path, "old", "a"), join(tmp_path, "new", "a")
-    old.die()
+    old.close()
     with used(old.path):
         new.drop_superseded()
         new.join()
@@ -141,7 +135,7 @@ def test_an_earlier_revision_stays_while_an_engine_uses_it(tmp_path: Path) -> No
 
 
 def test_leaving_gives_up_earlier_revisions_too(tmp_path: Path) -> None:
-    join(tmp_path, "old", "a").die()
+    join(tmp_path, "old", "a").close()
     new = join(tmp_path, "new", "a")
     join(tmp_path, "other", "b")
     new.leave(forced=False)
@@ -149,7 +143,7 @@ def test_leaving_gives_up_earlier_revisions_too(tmp_path: Path) -> None:
 
 
 def test_an_earlier_revision_that_another_model_needs_stays(tmp_path: Path) -> None:
-    join(tmp_path, "shared", "a").die()
+    join(tmp_path, "shared", "a").close()
     other = join(tmp_path, "shared", "b")
     new = join(tmp_path, "new", "a")
     new.drop_superseded()
@@ -182,7 +176,7 @@ def test_by_force_the_files_go_and_the_directory_stays(tmp_path: Path) -> None:
 
 
 def test_the_ref_of_a_killed_agent_goes_after_an_hour(tmp_path: Path) -> None:
-    join(tmp_path, "gone", "a").die()
+    join(tmp_path, "gone", "a").close()
     other = join(tmp_path, "k", "b")
     assert copies(tmp_path) == ["gone", "k"]
     age(tmp_path, "gone", "a")
@@ -193,7 +187,7 @@ def test_the_ref_of_a_killed_agent_goes_after_an_hour(tmp_path: Path) -> None:
 def test_an_old_ref_stays_while_its_agent_or_an_engine_lives(tmp_path: Path) -> None:
     alive = join(tmp_path, "alive", "a")
     dead = join(tmp_path, "used", "c")
-    dead.die()
+    dead.close()
     other = join(tmp_path, "k", "b")
     age(tmp_path, "alive", "a")
     age(tmp_path, "used", "c")
@@ -207,7 +201,7 @@ def test_an_old_ref_stays_while_its_agent_or_an_engine_lives(tmp_path: Path) -> 
 
 
 def test_the_time_in_which_the_node_was_off_does_not_count(tmp_path: Path, monkeypatch) -> None:
-    join(tmp_path, "early", "a").die()
+    join(tmp_path, "early", "a").close()
     age(tmp_path, "early", "a")
     monkeypatch.setattr(time, "clock_gettime", lambda _: 60.0)
     join(tmp_path, "k", "b")

@@ -129,7 +129,10 @@ class Agent:
             return False
 
     async def says(self, reason: str) -> bool:
-        status, text = await self.get("/readyz")
+        try:
+            status, text = await self.get("/readyz")
+        except aiohttp.ClientConnectionError:
+            return False
         return status == 503 and text.startswith(f"{reason}:")
 
 
