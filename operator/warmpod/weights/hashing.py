@@ -28,7 +28,9 @@ Use = Callable[[memoryview, int], None]
 
 PIECE_BYTES = 1024 * 1024
 # Pieces in flight between the two threads of one file.
-AHEAD = 4
+AHEAD = 3
+# Buffers count against the agent's memory limit, and so many cores outrun any disk.
+MAX_THREADS = 32
 
 
 def unwatched(_: int) -> None:
@@ -140,8 +142,8 @@ def usable_cores() -> int:
 
 
 def cores_are_idle(files: int) -> bool:
-    """Whether so many files leave cores for `ahead`."""
-    return files < usable_cores()
+    """Whether there are two cores for each of so many files, as `ahead` wants them."""
+    return 2 * files <= _threads()
 
 
 def map_in_threads(work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
@@ -161,6 +163,10 @@ def map_in_threads(work: Callable[[Item], Result], items: Iterable[Item]) -> lis
                 future.exception()  # waits: nobody may still write when this returns
 
 
+def _threads() -> int:
+    return min(usable_cores(), MAX_THREADS)
+
+
 @cache
 def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(max_workers=usable_cores(), thread_name_prefix="weights")
+    return ThreadPoolExecutor(max_workers=_threads(), thread_name_prefix="weights")

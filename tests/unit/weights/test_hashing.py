@@ -5,7 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from warmpod.weights.hashing import PIECE_BYTES, map_in_threads, sha256_of, sha256_of_open
+from warmpod.weights.hashing import (
+    PIECE_BYTES,
+    cores_are_idle,
+    map_in_threads,
+    sha256_of,
+    sha256_of_open,
+)
 
 SIZES = [0, 1, PIECE_BYTES, 9 * PIECE_BYTES + 5]
 both_ways = pytest.mark.parametrize("ahead", [False, True])
@@ -52,6 +58,14 @@ def test_an_error_while_reading_is_raised_here(tmp_path: Path, ahead: bool) -> N
 
     with (tmp_path / "file").open("rb", buffering=0) as file, pytest.raises(OSError, match="disk"):
         sha256_of_open(file, use=fail, ahead=ahead)
+
+
+@pytest.mark.parametrize(
+    ("cores", "files", "idle"), [(1, 1, False), (2, 1, True), (8, 4, True), (8, 5, False)]
+)
+def test_reading_ahead_wants_two_cores_a_file(monkeypatch, cores, files, idle) -> None:
+    monkeypatch.setattr("warmpod.weights.hashing.usable_cores", lambda: cores)
+    assert cores_are_idle(files) is idle
 
 
 def test_results_come_in_order_and_the_first_error_ends_the_work() -> None:
