@@ -229,6 +229,17 @@ def test_after_a_node_restart_everything_is_read_and_nothing_fetched(
     assert (source.calls, len(hashed)) == (0, 5)
 
 
+def test_nodes_that_share_a_volume_read_it_once_each(
+    staged, make, source, hashed, monkeypatch, tmp_path
+) -> None:
+    with monkeypatch.context() as second_node:
+        (tmp_path / "boot").write_text("second")
+        second_node.setattr("warmpod.weights.receipt.BOOT_ID", tmp_path / "boot")
+        assert make("b").prepare(Progress()).findings == ()
+    assert staged.survey().findings == ()
+    assert (source.calls, len(hashed)) == (0, 5)
+
+
 def test_engines_wait_while_a_file_is_fetched_again(staged, source) -> None:
     (staged.directory / SHARDS[0]).unlink()
     source.stop_after = 0
