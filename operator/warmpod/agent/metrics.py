@@ -16,21 +16,36 @@ LABELS = ("model", "medium", "set")
 Read = Callable[[SetState], float | None]
 
 GAUGES: dict[str, tuple[str, Read]] = {
-    "ready": ("1 while the set may be used.", lambda s: s.verdict.ready),
-    "bytes": ("Bytes that the set has.", lambda s: s.facts.total),
-    "staged_bytes": ("Bytes downloaded from a remote source.", lambda s: s.staged_bytes),
-    "stage_bytes": ("Bytes done in the present stage.", lambda s: s.facts.progress.done),
-    "stage_bytes_per_second": (
+    "warmpod_weights_ready": ("1 while the set may be used.", lambda s: s.verdict.ready),
+    "warmpod_weights_bytes": ("Bytes that the set has.", lambda s: s.facts.total),
+    "warmpod_weights_staged_bytes": (
+        "Bytes downloaded from a remote source.",
+        lambda s: s.staged_bytes,
+    ),
+    "warmpod_weights_stage_bytes": (
+        "Bytes done in the present stage.",
+        lambda s: s.facts.progress.done,
+    ),
+    "warmpod_weights_stage_bytes_per_second": (
         "Rate of the present stage, measured at each tenth of it.",
         lambda s: s.facts.progress.rate,
     ),
-    "resident_bytes": ("Bytes measured in memory.", lambda s: s.resident_bytes),
-    "bad_files": ("Files that are not as they must be.", lambda s: len(s.facts.findings)),
-    "scrub_seconds": ("What the last scrub took.", lambda s: s.scrub_seconds),
+    "warmpod_weights_resident_bytes": ("Bytes measured in memory.", lambda s: s.resident_bytes),
+    "warmpod_weights_bad_files": (
+        "Files that are not as they must be.",
+        lambda s: len(s.facts.findings),
+    ),
+    "warmpod_weights_scrub_seconds": ("What the last scrub took.", lambda s: s.scrub_seconds),
 }
 COUNTERS: dict[str, tuple[str, Read]] = {
-    "reloads": ("How often dropped pages had to be read again.", lambda s: s.reloads),
-    "repairs": ("How often a set in use was found missing or changed.", lambda s: s.repairs),
+    "warmpod_weights_reloads": (
+        "How often dropped pages had to be read again.",
+        lambda s: s.reloads,
+    ),
+    "warmpod_weights_repairs": (
+        "How often a set in use was found missing or changed.",
+        lambda s: s.repairs,
+    ),
 }
 
 
@@ -50,9 +65,9 @@ class Metrics(Collector):
     def collect(self) -> Iterable[Metric]:
         sets = self._state().sets
         for name, (text, read) in GAUGES.items():
-            yield self._fill(GaugeMetricFamily(f"warmpod_weights_{name}", text), sets, read)
+            yield self._fill(GaugeMetricFamily(name, text), sets, read)
         for name, (text, read) in COUNTERS.items():
-            yield self._fill(CounterMetricFamily(f"warmpod_weights_{name}", text), sets, read)
+            yield self._fill(CounterMetricFamily(name, text), sets, read)
 
     def _fill(
         self, family: GaugeMetricFamily | CounterMetricFamily, sets: Iterable[SetState], read: Read

@@ -139,7 +139,8 @@ class Service:
 
     async def _stops_within(self, seconds: float) -> bool:
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._stopping.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await self._stopping.wait()
         return self._stopping.is_set()
 
     async def _show(self) -> None:
