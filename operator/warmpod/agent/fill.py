@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
+import time
 from pathlib import Path
 
-from warmpod.agent.config import AgentConfig
+from warmpod.agent.config import AgentConfig, WeightSet
 from warmpod.agent.filling import NoRoom, fill, is_filled
 from warmpod.agent.memory import gib
+from warmpod.agent.nodecopy import used
+from warmpod.protocol import RECEIPT_NAME
 from warmpod.weights.findings import summary
 from warmpod.weights.hashing import unwatched
 from warmpod.weights.verify import expectations
@@ -16,32 +19,54 @@ log = logging.getLogger(__name__)
 
 # The kubelet copies this file into the container's status (terminationMessagePath's default).
 TERMINATION_LOG = Path("/dev/termination-log")
+STAGED_PERIOD_SECONDS = 0.5
 
 
 def run(config: AgentConfig, termination_log: Path = TERMINATION_LOG) -> int:
     """Exit code. On failure the last line says which file is wrong and what helps."""
-    problem = _fill(config)
-    if problem is None:
-        return 0
-    log.error("%s", problem)
-    if termination_log.exists():
-        termination_log.write_text(problem)
-    return 1
+    for weights in config.sets:
+        problem = _bring(weights)
+        if problem is not None:
+            text = problem if len(config.sets) == 1 else f"{weights.name}: {problem}"
+            log.error("%s", text)
+            if termination_log.exists():
+                termination_log.write_text(text)
+            return 1
+    return 0
 
 
-def _fill(config: AgentConfig) -> str | None:
-    expected = expectations(config.source)
+def _bring(weights: WeightSet) -> str | None:
+    if weights.remote is None:
+        return _fill(weights)
+    with used(weights.source):
+        _wait_until_staged(weights.source)
+        return _fill(weights)
+
+
+def _wait_until_staged(source: Path) -> None:
+    """The node's agent stages the files, and says in its pod's condition why it cannot."""
+    if not (source / RECEIPT_NAME).exists():
+        log.info("waiting until the agent of this node has staged %s", source)
+    while not (source / RECEIPT_NAME).exists():
+        time.sleep(STAGED_PERIOD_SECONDS)
+
+
+def _fill(weights: WeightSet) -> str | None:
+    expected = expectations(weights.source)
     if expected.findings:
         return f"{expected.findings[0].reason}: {summary(expected.findings)}"
     try:
-        if not is_filled(config.target, expected):
+        weights.target.mkdir(mode=0o755, parents=True, exist_ok=True)
+        if not is_filled(weights.target, expected):
             log.info("copying %d files, %s", len(expected.files), gib(expected.size))
-            findings = fill(config.source, config.target, expected, unwatched)
+            findings = fill(weights.source, weights.target, expected, unwatched)
             if findings:
                 return f"{findings[0].reason}: {summary(findings)}"
     except NoRoom as error:
         return f"MemoryTooSmall: {error}"
     except OSError as error:
         return f"WeightsNotReadable: {error}"
-    log.info("%d files, %s, verified in %s", len(expected.files), gib(expected.size), config.target)
+    log.info(
+        "%d files, %s, verified in %s", len(expected.files), gib(expected.size), weights.target
+    )
     return None

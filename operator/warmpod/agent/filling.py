@@ -1,4 +1,4 @@
-"""Copy a weights image into memory, file by file, verified on the way.
+"""Copy weights into memory, file by file, verified on the way.
 
 Every file appears whole (temporary name, then rename) and the receipt appears last: who waits
 for the receipt sees all files or none. One writer at a time; the caller takes care of that.
@@ -10,18 +10,26 @@ import errno
 import hashlib
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
 from warmpod.agent import memory
 from warmpod.agent.memory import gib
 from warmpod.protocol import RECEIPT_NAME
+from warmpod.reasons import DIGEST_MISMATCH
 from warmpod.weights import receipt as receipts
 from warmpod.weights.findings import Finding
-from warmpod.weights.hashing import Watch, map_in_threads, pieces, sha256_of
+from warmpod.weights.hashing import (
+    Watch,
+    cores_are_idle,
+    map_in_threads,
+    sha256_of,
+    sha256_of_open,
+    unwatched,
+)
 from warmpod.weights.receipt import Receipt, Seen
 from warmpod.weights.tree import scan
-from warmpod.weights.verify import Expectations, Expected, digest_finding
+from warmpod.weights.verify import Expectations, Expected, digest_finding, unverified
 
 # Hidden, so that it never counts as a part of the model.
 TEMPORARY = ".filling"
@@ -33,47 +41,54 @@ class NoRoom(Exception):
 
 def is_filled(target: Path, expected: Expectations) -> bool:
     """Whether `target` holds exactly the expected files, by its receipt."""
-    receipt = receipts.load(target / RECEIPT_NAME)
-    return all(_known(target, file, receipt) for file in expected.files) and not _stray(
-        target, expected
-    )
+    return not missing_of(target, expected, receipts.load(target / RECEIPT_NAME))
 
 
-def fill(source: Path, target: Path, expected: Expectations, watch: Watch) -> tuple[Finding, ...]:
+def missing_of(target: Path, expected: Expectations, receipt: Receipt) -> tuple[Finding, ...]:
+    """What keeps `target` from holding exactly the expected files, without reading content."""
+    stray = [
+        Finding(path, DIGEST_MISMATCH, "does not belong to the model")
+        for path in _stray(target, expected)
+    ]
+    return (*unverified(target, expected, receipt), *stray)
+
+
+def fill(
+    source: Path,
+    target: Path,
+    expected: Expectations,
+    watch: Watch,
+    doubted: Collection[str] = (),
+    begin: Callable[[int], None] = unwatched,
+) -> tuple[Finding, ...]:
     """Make `target` hold exactly the expected files, and say which of them are bad in `source`.
+    What the receipt says of `doubted` files does not count. `begin` is told how many bytes are to
+    be copied, once that they fit is known.
 
     Raises NoRoom, OSError, and what `watch` raises; whatever was finished by then is kept for
     the next attempt."""
-    receipt = receipts.load(target / RECEIPT_NAME)
-    known = [_known(target, file, receipt) for file in expected.files]
+    receipt = receipts.load(target / RECEIPT_NAME).without(doubted)
+    wrong = {finding.path for finding in unverified(target, expected, receipt)}
+    known = receipt.without(wrong | set(_stray(target, expected)))
     # From here on the directory is in motion, so nobody may start on it.
     (target / RECEIPT_NAME).unlink(missing_ok=True)
     _tidy(target, _stray(target, expected))
-    pending = [file for file, seen in zip(expected.files, known, strict=True) if seen is None]
+    pending = [file for file in expected.files if file.path in wrong]
     _check_room(target, pending)
-    results = map_in_threads(lambda file: _bring(source, target, file, watch), pending)
+    begin(sum(file.size for file in pending))
+    ahead = cores_are_idle(len(pending))
+    results = map_in_threads(lambda file: _bring(source, target, file, watch, ahead), pending)
     shutil.rmtree(target / TEMPORARY)
     findings = tuple(result for result in results if isinstance(result, Finding))
     if not findings:
         brought = [result for result in results if isinstance(result, Seen)]
-        Receipt([*(seen for seen in known if seen), *brought]).save(target / RECEIPT_NAME)
+        Receipt([*known.files, *brought]).save(target / RECEIPT_NAME)
     return findings
 
 
 def _stray(target: Path, expected: Expectations) -> list[str]:
     """Files of another version of the model; an engine might load them."""
     return sorted(set(scan(target).files) - {file.path for file in expected.files})
-
-
-def _known(target: Path, file: Expected, receipt: Receipt) -> Seen | None:
-    try:
-        facts = (target / file.path).lstat()
-    except FileNotFoundError:
-        return None
-    sha256 = receipt.digest_of(file.path, facts)
-    if sha256 is None or facts.st_size != file.size or digest_finding(file, sha256) is not None:
-        return None
-    return Seen.of(file.path, facts, sha256)
 
 
 def _tidy(target: Path, stray: Iterable[str]) -> None:
@@ -98,21 +113,21 @@ def _check_room(target: Path, pending: Iterable[Expected]) -> None:
         raise NoRoom(shortage)
 
 
-def _bring(source: Path, target: Path, file: Expected, watch: Watch) -> Seen | Finding:
+def _bring(source: Path, target: Path, file: Expected, watch: Watch, ahead: bool) -> Seen | Finding:
     """Adopt the file if it is there and right (an attempt before this one wrote it), else copy."""
     final = target / file.path
     if file.sha256 is not None and _has_size(final, file.size):
-        sha256 = sha256_of(final, lambda _: watch(0))
+        sha256 = sha256_of(final, lambda _: watch(0), ahead=ahead)
         if sha256 == file.sha256:
             watch(file.size)
             return Seen.of(file.path, final.stat(), sha256)
-    return _copy(source, target, file, watch)
+    return _copy(source, target, file, watch, ahead)
 
 
-def _copy(source: Path, target: Path, file: Expected, watch: Watch) -> Seen | Finding:
+def _copy(source: Path, target: Path, file: Expected, watch: Watch, ahead: bool) -> Seen | Finding:
     temporary = target / TEMPORARY / hashlib.sha256(file.path.encode()).hexdigest()
     try:
-        sha256 = _copy_content(source / file.path, temporary, watch)
+        sha256 = _copy_content(source / file.path, temporary, watch, ahead)
     except OSError as error:
         if error.errno == errno.ENOSPC:
             raise NoRoom(_no_room_message(target, file.size, 0)) from error
@@ -128,18 +143,15 @@ def _copy(source: Path, target: Path, file: Expected, watch: Watch) -> Seen | Fi
     return Seen.of(file.path, facts, sha256)
 
 
-def _copy_content(source: Path, temporary: Path, watch: Watch) -> str:
-    digest = hashlib.sha256()
+def _copy_content(source: Path, temporary: Path, watch: Watch, ahead: bool) -> str:
     with source.open("rb", buffering=0) as reader, temporary.open("wb", buffering=0) as writer:
-        offset = 0
-        for piece in pieces(reader):
-            digest.update(piece)
+
+        def write(piece: memoryview, offset: int) -> None:
             _write_all(writer.fileno(), piece)
-            # The page cache of the image would count against the same limit as the copy.
+            # The page cache of the source would count against the same limit as the copy.
             os.posix_fadvise(reader.fileno(), offset, len(piece), os.POSIX_FADV_DONTNEED)
-            offset += len(piece)
-            watch(len(piece))
-    return digest.hexdigest()
+
+        return sha256_of_open(reader, watch, write, ahead=ahead)
 
 
 def _write_all(descriptor: int, piece: memoryview) -> None:

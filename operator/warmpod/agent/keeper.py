@@ -1,78 +1,119 @@
-"""One look at the weights after another: verify, make resident, measure."""
+"""One look at a set of weights after another: make right, make resident, measure."""
 
 from __future__ import annotations
 
 import logging
 import threading
+import time
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
-from typing import Protocol
 
+from warmpod import reasons
 from warmpod.agent import memory
 from warmpod.agent.config import Medium
 from warmpod.agent.filling import NoRoom
-from warmpod.agent.lifecycle import Facts
-from warmpod.agent.progress import Progress, Stage
+from warmpod.agent.lifecycle import Facts, Verdict, decide
+from warmpod.agent.progress import Progress, Snapshot, Stage
 from warmpod.agent.residency import Holder
-from warmpod.weights.findings import Finding
-from warmpod.weights.verify import Expectations, expectations
+from warmpod.agent.scrub import changed_content
+from warmpod.agent.staging import SourceError
+from warmpod.agent.weights import Survey, Weights
+from warmpod.weights.findings import summary
+from warmpod.weights.verify import Expectations
 
 log = logging.getLogger(__name__)
 
-
-class Weights(Protocol):
-    """Where a medium keeps the files that engines read."""
-
-    directory: Path
-
-    def prepare(self, expected: Expectations, progress: Progress) -> tuple[Finding, ...]:
-        """Make the files right, as far as this medium can, and say what is wrong. Starts the
-        stage Verifying only if content has to be read."""
+# A loss is shown for at least so long before it is repaired, so that a repair within milliseconds
+# does not hide it from who looks at the newest state only.
+SHOWN_SECONDS = 2.0
 
 
 class Keeper:
-    """`look` runs in one thread, over and over; `facts` may be asked from any."""
+    """`look` runs in one thread, over and over, `scrub` in another; `facts` may be asked from any.
+    `tell` returns when the API server knows the present facts, or after a bounded time."""
 
-    def __init__(self, medium: Medium, source: Path, weights: Weights, progress: Progress) -> None:
+    def __init__(
+        self,
+        medium: Medium,
+        weights: Weights,
+        progress: Progress,
+        tell: Callable[[], None],
+    ) -> None:
         self._medium = medium
-        self._source = source
         self._weights = weights
         self._progress = progress
+        self._tell = tell
         self._holder = Holder()
         self._lock = threading.Lock()
-        self._facts = Facts(medium, Stage.VERIFYING)
+        self._facts = Facts(medium, Snapshot(Stage.VERIFYING))
         self.reloads = 0
+        self.repairs = 0
+        self.scrub_seconds: float | None = None
 
     def facts(self) -> Facts:
         """What is known now. While content is being read, nothing older counts."""
-        stage, done, total = self._progress.snapshot()
-        if stage is not Stage.CHECKED:
-            return Facts(self._medium, stage, total=total, done=done)
+        now = self._progress.snapshot()
+        if now.stage is not Stage.CHECKED:
+            return Facts(self._medium, now, total=now.total)
         with self._lock:
             return self._facts
 
     def look(self) -> None:
         """Raises Cancelled when the process stops."""
-        expected = expectations(self._source)
-        facts = Facts(
-            self._medium,
-            Stage.CHECKED,
-            total=expected.size,
-            files=len(expected.files),
-            has_manifest=expected.has_manifest,
-            findings=expected.findings,
-        )
         try:
-            if not facts.findings:
-                facts = replace(facts, findings=self._weights.prepare(expected, self._progress))
-            if not facts.findings and self._medium is not Medium.POD_MEMORY:
-                facts = self._make_resident(expected, facts)
+            facts = self._look()
+        except SourceError as error:
+            facts = self._failed(error.reason, error)
         except NoRoom as error:
-            facts = replace(facts, shortage=str(error))
+            facts = self._failed(reasons.MEMORY_TOO_SMALL, error)
         except OSError as error:
             log.exception("the weights could not be read")
-            facts = replace(facts, error=str(error))
+            facts = self._failed(reasons.WEIGHTS_NOT_READABLE, error)
         self._publish(facts)
+
+    def scrub(self) -> None:
+        """Read everything again; what is wrong is put right by the next look. Raises Cancelled."""
+        began = time.monotonic()
+        # Not through `watch`, which would count it as progress.
+        found = changed_content(
+            self._weights.directory, self._weights.known(), lambda _: self._progress.watch(0)
+        )
+        for finding in found:
+            log.warning("%s", finding)
+            self._weights.doubts.add([finding])
+        self.scrub_seconds = time.monotonic() - began
+
+    def _look(self) -> Facts:
+        survey = self._weights.survey()
+        if survey.findings:
+            if decide(self._facts).ready:
+                log.warning("no longer resident: %s", summary(survey.findings))
+                self.repairs += 1
+                self._show_loss(self._facts_of(survey))
+            survey = self._weights.prepare(self._progress)
+        facts = self._facts_of(survey)
+        if facts.findings or self._medium is Medium.POD_MEMORY:
+            return facts
+        return self._make_resident(survey.expected, facts)
+
+    def _facts_of(self, survey: Survey) -> Facts:
+        return Facts(
+            self._medium,
+            Snapshot(Stage.CHECKED),
+            total=survey.expected.size,
+            files=len(survey.expected.files),
+            has_manifest=survey.expected.has_manifest,
+            findings=survey.findings,
+            hint=self._weights.hint,
+        )
+
+    def _failed(self, reason: str, error: Exception) -> Facts:
+        return Facts(
+            self._medium,
+            Snapshot(Stage.CHECKED),
+            total=self._facts.total,
+            problem=Verdict(False, reason, str(error)),
+        )
 
     def _make_resident(self, expected: Expectations, facts: Facts) -> Facts:
         self._holder.map(self._weights.directory / file.path for file in expected.files)
@@ -80,20 +121,25 @@ class Keeper:
         lost = before.total - before.resident
         shortage = memory.shortage(lost, memory.measure())
         if shortage is not None:
-            return replace(facts, measurement=before, shortage=shortage)
-        if not self._was_resident():
+            return replace(
+                facts,
+                measurement=before,
+                problem=Verdict(False, reasons.MEMORY_TOO_SMALL, shortage),
+            )
+        if self._facts.measurement is None:
             self._progress.begin(Stage.LOADING, facts.total)
-        elif lost:
-            # Said before it is repaired: an engine that starts just now reads from disk.
+        elif lost and decide(self._facts).ready:
             self.reloads += 1
             log.warning("%d of %d bytes were dropped from memory", lost, before.total)
-            self._publish(replace(facts, measurement=before))
+            self._show_loss(replace(facts, measurement=before))
         self._holder.load(self._progress.watch)
         return replace(facts, measurement=self._holder.measure())
 
-    def _was_resident(self) -> bool:
-        measurement = self._facts.measurement
-        return measurement is not None and measurement.complete
+    def _show_loss(self, facts: Facts) -> None:
+        """Said before it is repaired: an engine that starts just now reads from disk, or worse."""
+        self._publish(facts)
+        self._tell()
+        self._progress.pause(SHOWN_SECONDS)
 
     def _publish(self, facts: Facts) -> None:
         with self._lock:

@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from warmpod import reasons
 from warmpod.agent.config import Medium
 from warmpod.agent.memory import gib
-from warmpod.agent.progress import Stage
+from warmpod.agent.progress import STEPS, Snapshot, Stage
 from warmpod.agent.residency import Measurement
 from warmpod.weights.findings import Finding, summary
 
+WORK = {
+    Stage.STAGING: (reasons.STAGING, "staged"),
+    Stage.VERIFYING: (reasons.VERIFYING, "verified"),
+    Stage.LOADING: (reasons.LOADING, "loaded"),
+}
 
-@dataclass(frozen=True)
-class Facts:
-    """What one look at the weights found. Sizes in bytes; `done` of `total` in this stage."""
-
-    medium: Medium
-    stage: Stage
-    total: int = 0
-    done: int = 0
-    files: int = 0
-    has_manifest: bool = True
-    findings: tuple[Finding, ...] = ()
-    shortage: str | None = None
-    measurement: Measurement | None = None
-    error: str | None = None
+# Findings that other files in the same place would end.
+SPOILT = (reasons.WEIGHTS_MISSING, reasons.SIZE_MISMATCH, reasons.DIGEST_MISMATCH)
 
 
 @dataclass(frozen=True)
@@ -37,20 +31,52 @@ class Verdict:
     message: str
 
 
+@dataclass(frozen=True)
+class Facts:
+    """What one look at a set of weights found. Sizes in bytes. `problem` is why nothing more
+    could be found out; `hint` is what to do about findings that the agent cannot put right."""
+
+    medium: Medium
+    progress: Snapshot
+    total: int = 0
+    files: int = 0
+    has_manifest: bool = True
+    findings: tuple[Finding, ...] = ()
+    hint: str = ""
+    problem: Verdict | None = None
+    measurement: Measurement | None = None
+
+
 def decide(facts: Facts) -> Verdict:
-    if facts.stage is Stage.VERIFYING:
-        return Verdict(False, reasons.VERIFYING, f"verified {_progress(facts)}")
-    if facts.stage is Stage.LOADING:
-        return Verdict(False, reasons.LOADING, f"loaded {_progress(facts)}")
+    if facts.progress.stage is not Stage.CHECKED:
+        reason, done = WORK[facts.progress.stage]
+        return Verdict(False, reason, f"{done} {_progress(facts.progress)}")
     if facts.findings:
-        return Verdict(False, facts.findings[0].reason, summary(facts.findings))
-    if facts.shortage is not None:
-        return Verdict(False, reasons.MEMORY_TOO_SMALL, facts.shortage)
-    if facts.error is not None:
-        return Verdict(False, reasons.WEIGHTS_NOT_READABLE, facts.error)
+        return _judge_findings(facts)
+    if facts.problem is not None:
+        return facts.problem
     if facts.medium is Medium.POD_MEMORY:
         return Verdict(True, reasons.VERIFIED, _described(facts))
     return _judge_residency(facts)
+
+
+def combine(verdicts: Sequence[tuple[str, Verdict]]) -> Verdict:
+    """One verdict for all sets, by name: ready when every one is. Of several that are not, the
+    reason is that of one which does not work on it by itself."""
+    if len(verdicts) == 1:
+        return verdicts[0][1]
+    working = {reason for reason, _ in WORK.values()}
+    shown = [(name, verdict) for name, verdict in verdicts if not verdict.ready] or verdicts
+    shown = sorted(shown, key=lambda item: item[1].reason in working)
+    message = "; ".join(f"{name}: {verdict.message}" for name, verdict in shown)
+    first = shown[0][1]
+    return Verdict(first.ready, first.reason, message)
+
+
+def _judge_findings(facts: Facts) -> Verdict:
+    reason, message = facts.findings[0].reason, summary(facts.findings)
+    hinted = facts.hint and reason in SPOILT
+    return Verdict(False, reason, f"{message}; {facts.hint}" if hinted else message)
 
 
 def _judge_residency(facts: Facts) -> Verdict:
@@ -79,9 +105,17 @@ def _described(facts: Facts) -> str:
     return f"{facts.files} files, {gib(facts.total)}, {known}"
 
 
-def _progress(facts: Facts) -> str:
+def _progress(now: Snapshot) -> str:
     """In steps of ten percent: each change of a message is a write to the API server."""
-    if not facts.total:
+    if not now.total:
         return "nothing yet"
-    tenths = 10 * facts.done // facts.total
-    return f"{tenths * 10} % of {gib(facts.total)}"
+    text = f"{100 * now.step // STEPS} % of {gib(now.total)}"
+    left = now.seconds_left
+    return text if left is None else f"{text} at {gib(int(now.rate))}/s, {_duration(left)} left"
+
+
+def _duration(seconds: float) -> str:
+    for unit, size in (("h", 3600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"

@@ -1,46 +1,83 @@
-"""What the agent tells Prometheus. Series are few: one agent holds one set of weights."""
+"""What the agent tells Prometheus. Series are few: one agent holds one model's sets of weights."""
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, ProcessCollector, generate_latest
+from collections.abc import Callable, Iterable
+
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from warmpod.agent.config import AgentConfig
-from warmpod.agent.lifecycle import Facts, Verdict
+from warmpod.agent.state import SetState, State
+
+LABELS = ("model", "medium", "set")
+
+Read = Callable[[SetState], float | None]
+
+GAUGES: dict[str, tuple[str, Read]] = {
+    "warmpod_weights_ready": ("1 while the set may be used.", lambda s: s.verdict.ready),
+    "warmpod_weights_bytes": ("Bytes that the set has.", lambda s: s.facts.total),
+    "warmpod_weights_staged_bytes": (
+        "Bytes downloaded from a remote source.",
+        lambda s: s.staged_bytes,
+    ),
+    "warmpod_weights_stage_bytes": (
+        "Bytes done in the present stage.",
+        lambda s: s.facts.progress.done,
+    ),
+    "warmpod_weights_stage_bytes_per_second": (
+        "Rate of the present stage, measured at each tenth of it.",
+        lambda s: s.facts.progress.rate,
+    ),
+    "warmpod_weights_resident_bytes": ("Bytes measured in memory.", lambda s: s.resident_bytes),
+    "warmpod_weights_bad_files": (
+        "Files that are not as they must be.",
+        lambda s: len(s.facts.findings),
+    ),
+    "warmpod_weights_scrub_seconds": ("What the last scrub took.", lambda s: s.scrub_seconds),
+}
+COUNTERS: dict[str, tuple[str, Read]] = {
+    "warmpod_weights_reloads": (
+        "How often dropped pages had to be read again.",
+        lambda s: s.reloads,
+    ),
+    "warmpod_weights_repairs": (
+        "How often a set in use was found missing or changed.",
+        lambda s: s.repairs,
+    ),
+}
 
 
-class Metrics:
-    def __init__(self, config: AgentConfig) -> None:
+class Metrics(Collector):
+    """Reads the state when it is asked, so nothing has to be kept up to date."""
+
+    def __init__(self, config: AgentConfig, state: State) -> None:
+        self._config = config
+        self._state = state
         self._registry = CollectorRegistry()
+        self._registry.register(self)
         ProcessCollector(registry=self._registry)
-        labels = {"model": config.model, "revision": config.revision, "medium": config.medium}
 
-        def gauge(name: str, text: str) -> Gauge:
-            made = Gauge(name, text, list(labels), registry=self._registry)
-            made.labels(**labels)
-            return made
-
-        self._labels = labels
-        self._needed = gauge("warmpod_weights_bytes", "Bytes of weights the model has.")
-        self._done = gauge("warmpod_weights_stage_bytes", "Bytes done in the present stage.")
-        self._resident = gauge("warmpod_weights_resident_bytes", "Bytes measured in memory.")
-        self._ready = gauge("warmpod_weights_ready", "1 while the weights may be used.")
-        self._bad = gauge("warmpod_weights_bad_files", "Files that are not as they must be.")
-        self._reloads = Counter(
-            "warmpod_weights_reloads",
-            "How often dropped pages had to be read again.",
-            list(labels),
-            registry=self._registry,
-        )
-        self._reloads.labels(**labels)
-        self._counted_reloads = 0
-
-    def render(self, facts: Facts, verdict: Verdict, reloads: int) -> bytes:
-        measurement = facts.measurement
-        self._needed.labels(**self._labels).set(facts.total)
-        self._done.labels(**self._labels).set(facts.done)
-        self._resident.labels(**self._labels).set(measurement.resident if measurement else 0)
-        self._ready.labels(**self._labels).set(verdict.ready)
-        self._bad.labels(**self._labels).set(len(facts.findings))
-        self._reloads.labels(**self._labels).inc(reloads - self._counted_reloads)
-        self._counted_reloads = reloads
+    def render(self) -> bytes:
         return generate_latest(self._registry)
+
+    def collect(self) -> Iterable[Metric]:
+        sets = self._state().sets
+        for name, (text, read) in GAUGES.items():
+            yield self._fill(GaugeMetricFamily(name, text), sets, read)
+        for name, (text, read) in COUNTERS.items():
+            yield self._fill(CounterMetricFamily(name, text), sets, read)
+
+    def _fill(
+        self, family: GaugeMetricFamily | CounterMetricFamily, sets: Iterable[SetState], read: Read
+    ) -> Metric:
+        suffix = "_total" if isinstance(family, CounterMetricFamily) else ""
+        for each in sets:
+            value = read(each)
+            if value is not None:
+                labels = (self._config.model, self._config.medium, each.name)
+                family.add_sample(
+                    family.name + suffix, dict(zip(LABELS, labels, strict=True)), value
+                )
+        return family

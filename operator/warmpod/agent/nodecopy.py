@@ -1,62 +1,94 @@
-"""The copies of weights in a node's memory, and who still needs them.
+"""The copies of weights on a node, in memory or on disk, and who still needs them.
 
     <root>/<key>/                   one copy of one set of weights, shared by all who name the key
-    <root>/.refs/<key>/<model uid>  that WarmModel needs it
+    <root>/.refs/<key>/<model uid>  that WarmModel needs it, and since when (nanoseconds); flock
+                                    shared by its living agents
     <root>/.fill/<key>              flock of the one agent that writes the copy
     <root>/.lock                    flock for every change to refs and removals
 
-All of it lives in tmpfs, so a node restart forgets everything at once.
+An engine's launcher holds a shared flock on the copy's directory for as long as it lives, so a
+copy that an engine has mounted is told from one that nobody uses.
 """
 
 from __future__ import annotations
 
 import fcntl
+import logging
+import os
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from warmpod.protocol import RECEIPT_NAME
 
+log = logging.getLogger(__name__)
+
 LOCK_RETRY_SECONDS = 0.5
+# A ref that no living agent holds, and that none has touched for so long while the node ran, was
+# left by an agent that was killed together with its WarmModel.
+STALE_SECONDS = 3600.0
 
 
-class NodeCopy:
-    """One agent's view of its key below the root."""
+class NodeCopies:
+    """One agent's view of the copies that its WarmModel needs below one root."""
 
-    def __init__(self, root: Path, key: str, model_uid: str) -> None:
+    def __init__(self, root: Path, model_uid: str, keys: Iterable[str]) -> None:
         self._root = root
-        self._key = key
         self._uid = model_uid
-        self.directory = root / key
+        self._keys = frozenset(keys)
+        self._refs: dict[str, int] = {}
+        self._given_up: set[str] = set()
+
+    def directory(self, key: str) -> Path:
+        return self._root / key
 
     def join(self) -> None:
-        """Say that this WarmModel needs the copy, then remove copies that nobody needs."""
+        """Say that this WarmModel needs its copies, and that its agent lives; then remove copies
+        that nobody needs."""
         (self._root / ".fill").mkdir(mode=0o755, parents=True, exist_ok=True)
         with self._locked():
-            refs = self._root / ".refs" / self._key
-            refs.mkdir(mode=0o755, parents=True, exist_ok=True)
-            (refs / self._uid).touch(mode=0o644)
-            self.directory.mkdir(mode=0o755, exist_ok=True)
-            for name in self._copies():
-                if not self._needed(name):
-                    self._remove(name)
-
-    def leave(self) -> None:
-        """The WarmModel is gone: give up all that it needed, under this key and earlier ones."""
-        with self._locked():
-            self._drop_refs(self._ref_keys())
+            for key in self._keys:
+                self._hold(key)
+                self.directory(key).mkdir(mode=0o755, exist_ok=True)
+            self._drop_stale_refs()
+            for key in self._copies():
+                self._remove_unneeded(key)
 
     def drop_superseded(self) -> None:
-        """Give up what earlier revisions of this WarmModel needed."""
+        """Give up what earlier revisions of this WarmModel needed and no living agent holds. What
+        a later one needs stays, also while its agent only restarts."""
         with self._locked():
-            self._drop_refs([key for key in self._ref_keys() if key != self._key])
+            refs = self._own_refs()
+            latest = max((_since(ref) for ref in refs if ref.parent.name in self._keys), default=0)
+            for ref in refs:
+                if _since(ref) < latest and not _is_held(ref):
+                    self._drop(ref)
+
+    def leave(self, *, forced: bool) -> bool:
+        """The WarmModel is gone: give up all that it needed. False while an engine still uses a
+        copy that nobody else needs; `forced` takes its files away all the same: what it has open
+        stays until it closes it."""
+        with self._locked():
+            for ref in self._own_refs():
+                self._given_up.add(ref.parent.name)
+                ref.unlink()
+            self.close()
+            removed = {key for key in self._given_up if self._remove_unneeded(key, forced=forced)}
+            self._given_up -= removed
+            return not self._given_up
+
+    def close(self) -> None:
+        """This agent ends; the refs stay for the next one."""
+        while self._refs:
+            os.close(self._refs.popitem()[1])
 
     @contextmanager
-    def writing(self, pause: Callable[[float], None]) -> Iterator[None]:
-        """Be the one writer of the copy. `pause` sleeps, and raises when the process stops."""
-        with (self._root / ".fill" / self._key).open("w") as file:
-            while not _try_lock(file.fileno()):
+    def writing(self, key: str, pause: Callable[[float], None]) -> Iterator[None]:
+        """Be the one writer of a copy. `pause` sleeps, and raises when the process stops."""
+        with (self._root / ".fill" / key).open("w") as file:
+            while not _try_lock(file.fileno(), fcntl.LOCK_EX):
                 pause(LOCK_RETRY_SECONDS)
             yield  # closing the file gives the lock back
 
@@ -67,14 +99,38 @@ class NodeCopy:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
 
-    def _drop_refs(self, keys: list[str]) -> None:
-        for key in keys:
-            (self._root / ".refs" / key / self._uid).unlink(missing_ok=True)
-            if not self._needed(key):
-                self._remove(key)
+    def _hold(self, key: str) -> None:
+        path = self._root / ".refs" / key / self._uid
+        held = self._refs.get(key)
+        # On a volume that other nodes share, one of them may have removed the file.
+        if held is not None and os.fstat(held).st_nlink == 0:
+            os.close(self._refs.pop(key))
+        if key not in self._refs:
+            path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+            self._refs[key] = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            _try_lock(self._refs[key], fcntl.LOCK_SH)
+            if not os.fstat(self._refs[key]).st_size:
+                os.write(self._refs[key], str(time.time_ns()).encode())
+        os.utime(self._refs[key])
 
-    def _ref_keys(self) -> list[str]:
-        return sorted(ref.parent.name for ref in (self._root / ".refs").glob(f"*/{self._uid}"))
+    def _own_refs(self) -> list[Path]:
+        return sorted((self._root / ".refs").glob(f"*/{self._uid}"))
+
+    def _drop_stale_refs(self) -> None:
+        # While the node was off nobody could touch a ref, so that time does not count.
+        born = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+        for ref in sorted((self._root / ".refs").glob("*/*")):
+            if time.time() - max(born, ref.stat().st_mtime) > STALE_SECONDS and not _is_held(ref):
+                log.info("nobody has held %s for an hour, so it is dropped", ref)
+                self._drop(ref)
+
+    def _drop(self, ref: Path) -> None:
+        """Unless an engine still uses the copy: then the ref keeps it for a later look."""
+        key = ref.parent.name
+        others = any(other != ref for other in ref.parent.iterdir())
+        if others or not _in_use(self.directory(key)):
+            ref.unlink()
+            self._remove_unneeded(key)
 
     def _copies(self) -> list[str]:
         """Copies with content. The kubelet makes an empty directory for an engine pod that comes
@@ -85,25 +141,78 @@ class NodeCopy:
             if not path.name.startswith(".") and path.is_dir() and any(path.iterdir())
         )
 
-    def _needed(self, key: str) -> bool:
+    def _remove_unneeded(self, key: str, *, forced: bool = False) -> bool:
+        """False when nobody needs the copy and it is there all the same, because an engine
+        uses it."""
         refs = self._root / ".refs" / key
-        return refs.is_dir() and any(refs.iterdir())
-
-    def _remove(self, key: str) -> None:
-        directory = self._root / key
-        if directory.is_dir():
-            # The first to go is what engines wait for, so that none starts on a half-removed copy.
-            (directory / RECEIPT_NAME).unlink(missing_ok=True)
-            shutil.rmtree(directory)
-        refs = self._root / ".refs" / key
+        if refs.is_dir() and any(refs.iterdir()):
+            return True
+        with _alone_in(self.directory(key)) as alone:
+            if not alone and not forced:
+                return False
+            _empty(self.directory(key))
+            if alone:
+                with suppress(FileNotFoundError):
+                    self.directory(key).rmdir()
         if refs.is_dir():
             refs.rmdir()
         (self._root / ".fill" / key).unlink(missing_ok=True)
+        return True
 
 
-def _try_lock(descriptor: int) -> bool:
+@contextmanager
+def used(directory: Path) -> Iterator[None]:
+    """Keep agents from removing the copy meanwhile, as an engine's launcher does."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _empty(directory: Path) -> None:
+    # The first to go is what engines wait for, so that none starts on a half-removed copy.
+    (directory / RECEIPT_NAME).unlink(missing_ok=True)
+    for path in directory.iterdir() if directory.is_dir() else ():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
+@contextmanager
+def _alone_in(directory: Path) -> Iterator[bool]:
+    """Whether no engine has the directory, and none gets it meanwhile."""
+    try:
+        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        yield True
+        return
+    try:
+        yield _try_lock(descriptor, fcntl.LOCK_EX)
+    finally:
+        os.close(descriptor)
+
+
+def _in_use(directory: Path) -> bool:
+    with _alone_in(directory) as alone:
+        return not alone
+
+
+def _since(ref: Path) -> int:
+    text = ref.read_text()
+    return int(text) if text.isdecimal() else 0
+
+
+def _is_held(ref: Path) -> bool:
+    with ref.open("r+") as file:
+        return not _try_lock(file.fileno(), fcntl.LOCK_EX)
+
+
+def _try_lock(descriptor: int, kind: int) -> bool:
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True

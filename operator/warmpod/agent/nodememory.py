@@ -2,30 +2,73 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from warmpod.agent.filling import fill, is_filled
-from warmpod.agent.nodecopy import NodeCopy
+from warmpod.agent.filling import fill, missing_of
+from warmpod.agent.nodecopy import NodeCopies
 from warmpod.agent.progress import Progress, Stage
+from warmpod.agent.weights import Doubts, Survey, Weights
+from warmpod.protocol import RECEIPT_NAME
+from warmpod.weights import receipt as receipts
 from warmpod.weights.findings import Finding
+from warmpod.weights.receipt import Receipt, Seen
 from warmpod.weights.verify import Expectations
 
 
 class NodeMemoryWeights:
-    """Engines read the copy, so that is what has to be right; the image only feeds it."""
+    """Engines read the copy, so that is what has to be right; the origin only feeds it."""
 
-    def __init__(self, source: Path, copy: NodeCopy) -> None:
-        self.directory = copy.directory
-        self._source = source
-        self._copy = copy
+    def __init__(self, origin: Weights, copies: NodeCopies, key: str) -> None:
+        self.directory = copies.directory(key)
+        self.doubts = Doubts()
+        # A bad copy is made again, so what is left is what is wrong with the origin.
+        self.hint = origin.hint
+        self._origin = origin
+        self._copies = copies
+        self._key = key
+        self._bad: list[tuple[Finding, Seen]] = []
 
-    def prepare(self, expected: Expectations, progress: Progress) -> tuple[Finding, ...]:
-        self._copy.join()
-        if is_filled(self.directory, expected):
-            return ()
-        progress.begin(Stage.VERIFYING, expected.size)
-        with self._copy.writing(progress.pause):
+    def survey(self) -> Survey:
+        self._copies.join()
+        origin = self._origin.survey()
+        if origin.findings:
+            return origin
+        return Survey(
+            origin.expected,
+            self.doubts.beside(missing_of(self.directory, origin.expected, self.known())),
+        )
+
+    def prepare(self, progress: Progress) -> Survey:
+        origin = self._origin.prepare(progress)
+        if origin.findings:
+            return origin
+        if bad := self._still_bad():
+            return Survey(origin.expected, bad)
+        with self._copies.writing(self._key, progress.pause):
             # Another agent may have filled it while this one waited.
-            if is_filled(self.directory, expected):
-                return ()
-            return fill(self._source, self.directory, expected, progress.watch)
+            if not self.survey().findings:
+                return origin
+            bad = self._fill(origin.expected, progress)
+        self._bad = [(finding, self._identity(finding)) for finding in bad]
+        self._origin.doubts.add(bad)
+        return Survey(origin.expected, bad)
+
+    def _fill(self, expected: Expectations, progress: Progress) -> tuple[Finding, ...]:
+        def begin(total: int) -> None:
+            progress.begin(Stage.VERIFYING, total)
+
+        with self.doubts.settled() as doubted:
+            return fill(
+                self._origin.directory, self.directory, expected, progress.watch, doubted, begin
+            )
+
+    def _still_bad(self) -> tuple[Finding, ...]:
+        """What the last attempt found wrong with the origin, as long as that is unchanged: copying
+        it again at each look would find the same."""
+        return tuple(
+            finding for finding, identity in self._bad if self._identity(finding) == identity
+        )
+
+    def _identity(self, finding: Finding) -> Seen:
+        return Seen.of(finding.path, (self._origin.directory / finding.path).stat(), "")
+
+    def known(self) -> Receipt:
+        return receipts.load(self.directory / RECEIPT_NAME)

@@ -1,4 +1,4 @@
-"""The long-running agent: looks in a thread, HTTP and reports in the event loop."""
+"""The long-running agent: looks in threads, HTTP and reports in the event loop."""
 
 from __future__ import annotations
 
@@ -7,29 +7,33 @@ import contextlib
 import logging
 import signal
 import time
+from collections.abc import Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
 
 from aiohttp import web
 
-from warmpod.agent.config import AgentConfig, Medium
-from warmpod.agent.image import ImageWeights
-from warmpod.agent.keeper import Keeper, Weights
-from warmpod.agent.lifecycle import Facts, Verdict, decide
-from warmpod.agent.nodecopy import NodeCopy
-from warmpod.agent.nodememory import NodeMemoryWeights
+from warmpod.agent.config import AgentConfig, WeightSet
+from warmpod.agent.keeper import Keeper
+from warmpod.agent.lifecycle import Verdict, combine, decide
 from warmpod.agent.progress import Cancelled, Progress
+from warmpod.agent.scrub import background
 from warmpod.agent.server import make_application
+from warmpod.agent.sets import Copies, place
+from warmpod.agent.state import AgentState, SetState
 from warmpod.podstatus import ConditionReporter, ConditionStatus, OwnPod, PodStatusError, Wish
 from warmpod.protocol import RESIDENT_CONDITION
 
 log = logging.getLogger(__name__)
 
 SHOW_SECONDS = 0.2
-# A model's earlier copy is kept for so long after the new one is complete: engines of the
-# previous revision may start another boot from it while the rollout replaces them.
-SUPERSEDED_SECONDS = 30 * 60
-# How long the API server is asked whether the WarmModel is gone, well within the 30 s that the
-# kubelet gives a pod to stop.
+# How long the API server gets to take note of a loss before it is repaired.
+TELL_SECONDS = 5.0
+# How long this agent's own copies have been complete when earlier ones go.
+SUPERSEDED_SECONDS = 60.0
+# How long the API server is asked whether the WarmModel is gone, and how long its engines are
+# waited for: together well within the 30 s that the kubelet gives a pod to stop.
 FAREWELL_SECONDS = 10.0
+ENGINES_SECONDS = 15.0
 FAREWELL_RETRY_SECONDS = 1.0
 
 
@@ -38,23 +42,17 @@ class Service:
         self._config = config
         self._pod = pod
         self._reporter = ConditionReporter(pod, RESIDENT_CONDITION)
-        self._progress = Progress()
-        self._copy: NodeCopy | None = None
-        if config.medium is Medium.NODE_MEMORY:
-            self._copy = NodeCopy(config.node_root, config.key, config.model_uid)
-        weights: Weights
-        if self._copy is not None:
-            weights = NodeMemoryWeights(config.source, self._copy)
-        else:
-            weights = ImageWeights(config.source, config.state_dir)
-        self._keeper = Keeper(config.medium, config.source, weights, self._progress)
+        self._copies = Copies.of(config)
+        self._progress = {weights.name: Progress() for weights in config.sets}
+        self._keepers = {weights.name: self._keeper(weights) for weights in config.sets}
         self._stopping = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     async def run(self) -> None:
         """Until SIGTERM or SIGINT."""
-        loop = asyncio.get_running_loop()
+        self._loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self.stop)
+            self._loop.add_signal_handler(number, self.stop)
         runner = web.AppRunner(make_application(self._config, self._state), access_log=None)
         await runner.setup()
         try:
@@ -63,66 +61,145 @@ class Service:
             await self._work()
             await self._say_farewell()
         finally:
+            for copies in self._copies:
+                copies.close()
             await runner.cleanup()
             await self._pod.close()
 
     def stop(self) -> None:
         self._stopping.set()
-        self._progress.stop()
+        for progress in self._progress.values():
+            progress.stop()
 
-    def _state(self) -> tuple[Facts, Verdict, int]:
-        facts = self._keeper.facts()
-        verdict = decide(facts)
+    def _keeper(self, weights: WeightSet) -> Keeper:
+        placed = place(self._config, weights, self._copies)
+        return Keeper(self._config.medium, placed, self._progress[weights.name], self._tell)
+
+    def _state(self) -> AgentState:
+        sets = tuple(self._state_of(weights) for weights in self._config.sets)
+        verdict = combine([(each.name, each.verdict) for each in sets])
         if self._stopping.is_set():
             verdict = Verdict(False, verdict.reason, "the agent is stopping")
-        return facts, verdict, self._keeper.reloads
+        return AgentState(verdict, sets)
+
+    def _state_of(self, weights: WeightSet) -> SetState:
+        keeper = self._keepers[weights.name]
+        facts = keeper.facts()
+        return SetState(
+            name=weights.name,
+            remote=weights.remote is not None,
+            facts=facts,
+            verdict=decide(facts),
+            reloads=keeper.reloads,
+            repairs=keeper.repairs,
+            scrub_seconds=keeper.scrub_seconds,
+        )
 
     async def _work(self) -> None:
         """An agent that cannot report any more ends, and the kubelet starts the next one."""
+        keepers = list(self._keepers.values())
+        looking = ThreadPoolExecutor(len(keepers), "look")
+        scrubbing = background(len(keepers))
         async with asyncio.TaskGroup() as group:
-            helpers = [group.create_task(self._reporter.run()), group.create_task(self._show())]
+            helpers = [
+                group.create_task(self._reporter.run()),
+                group.create_task(self._show()),
+                group.create_task(self._drop_superseded()),
+            ]
+            workers = [group.create_task(self._look(looking, keeper)) for keeper in keepers]
+            if self._config.scrub_seconds is not None:
+                workers += [group.create_task(self._scrub(scrubbing, k)) for k in keepers]
             try:
-                await self._look_again_and_again()
+                await asyncio.wait(workers)
             finally:
-                self._progress.stop()  # the thread does not notice that nobody waits for it
+                self.stop()  # the threads do not notice that nobody waits for them
                 for task in helpers:
                     task.cancel()
 
-    async def _look_again_and_again(self) -> None:
-        superseded_until: float | None = None
-        while not self._stopping.is_set():
+    async def _look(self, executor: Executor, keeper: Keeper) -> None:
+        await self._again_and_again(executor, keeper.look, self._config.look_seconds)
+
+    async def _scrub(self, executor: Executor, keeper: Keeper) -> None:
+        period = self._config.scrub_seconds
+        if period is None or await self._stops_within(period):
+            return
+        await self._again_and_again(executor, keeper.scrub, period)
+
+    async def _again_and_again(
+        self, executor: Executor, work: Callable[[], None], pause: float
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
             try:
-                await asyncio.to_thread(self._keeper.look)
+                await loop.run_in_executor(executor, work)
             except Cancelled:
                 return
-            if self._copy is not None and decide(self._keeper.facts()).ready:
-                if superseded_until is None:
-                    superseded_until = time.monotonic() + SUPERSEDED_SECONDS
-                elif time.monotonic() > superseded_until:
-                    await asyncio.to_thread(self._copy.drop_superseded)
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), self._config.scrub_seconds)
+            if await self._stops_within(pause):
+                return
+
+    async def _stops_within(self, seconds: float) -> bool:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._stopping.wait()
+        return self._stopping.is_set()
 
     async def _show(self) -> None:
         shown: str | None = None
         while True:
-            verdict = self._state()[1]
+            verdict = self._state().verdict
             if verdict.reason != shown:
                 log.info("%s: %s", verdict.reason, verdict.message)
                 shown = verdict.reason
-            status: ConditionStatus = "True" if verdict.ready else "False"
-            self._reporter.want(Wish(status, verdict.reason, verdict.message))
+            self._want(verdict)
             await asyncio.sleep(SHOW_SECONDS)
 
+    def _want(self, verdict: Verdict) -> None:
+        status: ConditionStatus = "True" if verdict.ready else "False"
+        self._reporter.want(Wish(status, verdict.reason, verdict.message))
+
+    def _tell(self) -> None:
+        """From a keeper's thread: have the API server know the present state."""
+        if self._loop is None:
+            raise RuntimeError("a keeper looked before the service ran")
+        told = asyncio.run_coroutine_threadsafe(self._tell_now(), self._loop)
+        with contextlib.suppress(TimeoutError):
+            told.result(2 * TELL_SECONDS)  # longer only when the loop has ended
+
+    async def _tell_now(self) -> None:
+        self._want(self._state().verdict)
+        if not await self._reporter.delivered(TELL_SECONDS):
+            log.warning("the API server does not know yet that weights are not resident")
+
+    async def _drop_superseded(self) -> None:
+        """Copies of earlier revisions go once this agent's own have been complete for a while."""
+        ready_since: float | None = None
+        while True:
+            await asyncio.sleep(min(self._config.look_seconds, SUPERSEDED_SECONDS))
+            now = time.monotonic()
+            ready_since = (ready_since or now) if self._state().verdict.ready else None
+            if ready_since is not None and now - ready_since >= SUPERSEDED_SECONDS:
+                for copies in self._copies:
+                    try:
+                        await asyncio.to_thread(copies.drop_superseded)
+                    except OSError:
+                        log.exception("copies of an earlier revision could not be removed")
+
     async def _say_farewell(self) -> None:
-        """Free the node's memory when the WarmModel is gone; leave it to the next agent if not."""
-        if self._copy is None:
+        """Free the node's memory and disk when the WarmModel is gone; leave them to the next agent
+        if not."""
+        if not list(self._copies):
             return
-        if await self._warm_model_is_gone():
-            log.info("WarmModel %s is gone, so its copy is given up", self._config.model)
-            await asyncio.to_thread(self._copy.leave)
-        else:
-            log.info("the copy stays for the next agent of WarmModel %s", self._config.model)
+        if not await self._warm_model_is_gone():
+            log.info("the copies stay for the next agent of WarmModel %s", self._config.model)
+            return
+        log.info("WarmModel %s is gone, so its copies are given up", self._config.model)
+        await asyncio.to_thread(self._leave)
+
+    def _leave(self) -> None:
+        give_up_at = time.monotonic() + ENGINES_SECONDS
+        for copies in self._copies:
+            while not copies.leave(forced=time.monotonic() > give_up_at):
+                time.sleep(FAREWELL_RETRY_SECONDS)
 
     async def _warm_model_is_gone(self) -> bool:
         give_up_at = time.monotonic() + FAREWELL_SECONDS

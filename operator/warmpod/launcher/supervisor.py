@@ -20,6 +20,7 @@ from warmpod.launcher.reference import Command
 from warmpod.launcher.requests import EndRequests
 from warmpod.launcher.shutdown import Shutdown
 from warmpod.launcher.wakeups import Wakeups
+from warmpod.launcher.weights import Weights
 from warmpod.protocol import (
     END_BOOT_FILE,
     EVENTS_FILE,
@@ -30,6 +31,7 @@ from warmpod.protocol import (
 )
 
 WEIGHTS_PERIOD_SECONDS = 0.2
+WEIGHTS_GONE = 1  # exit code
 # Until what was written before a death is heard and passed on. Only a machine under load, or a log
 # that nobody reads, takes this long.
 OUTPUT_SECONDS = 5.0
@@ -59,6 +61,7 @@ class Supervisor:
         self._requests = EndRequests(run_dir / END_BOOT_FILE)
         self._client = EngineClient(options.scheme, options.port)
         self._loop = MainLoop(wakeups, run_dir)
+        self._weights = Weights(options.wait_for)
         self._shutdown = Shutdown(self._loop, self._client, run_dir, options.drain_seconds)
 
     def run(self) -> int:
@@ -84,7 +87,7 @@ class Supervisor:
                 return step.exit_code
             if not self._loop.sleep_unless_stopped(step.delay_seconds):
                 return 0
-        return 0
+        return WEIGHTS_GONE if self._weights.gone() else 0
 
     def _run_reference(self) -> None:
         """One boot that others are compared with; however it ends, the real ones follow."""
@@ -95,22 +98,25 @@ class Supervisor:
             self._run_boot(0, reference)
 
     def _wait_for_weights(self) -> bool:
-        """Wait for the files that say that the weights are complete; False when told to stop.
+        """Wait for the files that say that the weights are complete; False when told to stop, or
+        when they will never come.
 
         Before every boot: the agent takes such a file away while it puts a copy right.
         """
-        if not self._options.wait_for or self._loop.stop_requests:
+        if self._loop.stop_requests or not self._options.wait_for:
             return self._loop.stop_requests == 0
-        for path in self._missing():
-            say(f"waiting for the weights: {path}")
-        while self._missing():
+        shown: list[Path] = []
+        while missing := self._weights.missing():
+            if missing != shown:
+                say(f"waiting for the weights: {', '.join(map(str, missing))}")
+                shown = missing
+            if self._weights.gone():
+                say("the directory of the weights was removed; the container has to start anew")
+                return False
             if not self._loop.sleep_unless_stopped(WEIGHTS_PERIOD_SECONDS):
                 return False
         self._events.write("weights-ready")
         return True
-
-    def _missing(self) -> list[Path]:
-        return [path for path in self._options.wait_for if not path.exists()]
 
     def _run_boot(self, number: int, command: Command) -> tuple[str, Ending]:
         """One boot from its lock to the end of its last process."""

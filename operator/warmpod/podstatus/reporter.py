@@ -40,11 +40,7 @@ class ConditionReporter:
 
     async def delivered(self, timeout_seconds: float) -> bool:
         """Wait until the API server has accepted the newest wish; False when time runs out."""
-        try:
-            await asyncio.wait_for(self._delivered.wait(), timeout_seconds)
-        except TimeoutError:
-            return False
-        return True
+        return await _within(timeout_seconds, self._delivered)
 
     async def run(self) -> None:
         await self._changed.wait()
@@ -82,8 +78,15 @@ class ConditionReporter:
         return True
 
     async def _wait_for_change(self, seconds: float) -> bool:
-        try:
-            await asyncio.wait_for(self._changed.wait(), seconds)
-        except TimeoutError:
-            return False
-        return True
+        return await _within(seconds, self._changed)
+
+
+async def _within(seconds: float, event: asyncio.Event) -> bool:
+    """Not `asyncio.wait_for`: before Python 3.12 it loses a cancellation that comes together with
+    the event, and then `run` could not be ended any more."""
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        return False
+    return True

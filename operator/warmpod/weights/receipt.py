@@ -1,7 +1,8 @@
 """A receipt says which content a file had when somebody read all of it.
 
-It spares reading again only while size, modification time and inode are the same: content is
-never trusted because a file of that name exists.
+It spares reading again only while size, modification time and inode are the same, and only until
+the node restarts: content is never trusted because a file of that name exists, and what a disk
+holds after a crash is not what a process saw before it.
 """
 
 from __future__ import annotations
@@ -11,8 +12,12 @@ import os
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 VERSION = 1
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+# Nodes that share a volume all sign its receipt. The bound keeps years of restarts out of it.
+MAX_BOOTS = 512
 
 
 @dataclass(frozen=True, order=True)
@@ -52,15 +57,25 @@ class Receipt:
             return None
         return seen.sha256
 
-    def vouches_for(self, directory: Path, paths: Iterable[str]) -> bool:
+    def knows(self, directory: Path, paths: Iterable[str]) -> bool:
         """Whether nothing of `paths` has to be read again. Raises OSError on a missing file."""
         return all(self.digest_of(path, (directory / path).stat()) for path in paths)
 
+    def without(self, paths: Iterable[str]) -> Receipt:
+        """The same, but these files have to be read again."""
+        doubted = set(paths)
+        return Receipt(seen for seen in self._files.values() if seen.path not in doubted)
+
     def save(self, path: Path) -> None:
-        """Appears whole or not at all; readable by whoever waits for it."""
+        """Appears whole or not at all; readable by whoever waits for it. Nodes that signed a
+        receipt of the same files before stay in it."""
+        boot = boot_id()
+        before = _read(path)
+        signed = _boots(before) if _files(before) == list(self.files) else []
         document = {
             "version": VERSION,
             "verifier": "warmpod",
+            "boots": [*(b for b in signed if b != boot), boot][-MAX_BOOTS:],
             "files": [asdict(seen) for seen in self.files],
         }
         temporary = path.with_name(path.name + ".new")
@@ -69,12 +84,33 @@ class Receipt:
         temporary.rename(path)
 
 
+def boot_id() -> str:
+    """Another one after each start of the kernel; containers see the node's."""
+    return BOOT_ID.read_text().strip()
+
+
 def load(path: Path) -> Receipt:
-    """An absent or unusable receipt is an empty one: then everything is read again."""
+    """An absent or unusable receipt is an empty one, and so is one that nobody signed since this
+    node started: then everything is read again."""
+    document = _read(path)
+    return Receipt(_files(document) if boot_id() in _boots(document) else ())
+
+
+def _read(path: Path) -> dict[str, Any]:
     try:
         document = json.loads(path.read_bytes())
-        if document["version"] != VERSION:
-            return Receipt()
-        return Receipt(Seen(**item) for item in document["files"])
+        return document if document["version"] == VERSION else {}
     except (FileNotFoundError, ValueError, TypeError, KeyError):
-        return Receipt()
+        return {}
+
+
+def _boots(document: dict[str, Any]) -> list[str]:
+    boots = document.get("boots")
+    return boots if isinstance(boots, list) else []
+
+
+def _files(document: dict[str, Any]) -> list[Seen]:
+    try:
+        return sorted(Seen(**item) for item in document["files"])
+    except (TypeError, KeyError):
+        return []

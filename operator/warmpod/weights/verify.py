@@ -10,13 +10,14 @@ from pathlib import Path, PurePosixPath
 
 from warmpod.reasons import (
     DIGEST_MISMATCH,
+    NOT_RESIDENT,
     SIZE_MISMATCH,
     WEIGHTS_MISSING,
     WEIGHTS_NOT_READABLE,
 )
 from warmpod.weights import manifest as manifests
 from warmpod.weights.findings import Finding, WeightsError
-from warmpod.weights.hashing import Watch, map_in_threads, sha256_of_open
+from warmpod.weights.hashing import Watch, cores_are_idle, map_in_threads, sha256_of_open
 from warmpod.weights.receipt import Receipt, Seen
 from warmpod.weights.tree import WEIGHT_SUFFIXES, Tree, scan
 
@@ -75,9 +76,31 @@ def verify(directory: Path, expected: Expectations, receipt: Receipt, watch: Wat
     if expected.findings:
         # Whoever looks wants the broken file's name now, not after hours of hashing.
         return Verification(expected.findings, receipt)
-    results = map_in_threads(lambda file: _compare(directory, file, receipt, watch), expected.files)
+    unread = sum(1 for _ in unverified(directory, expected, receipt))
+    ahead = cores_are_idle(unread)
+    results = map_in_threads(
+        lambda file: _compare(directory, file, receipt, watch, ahead), expected.files
+    )
     findings = tuple(sorted(finding for finding, _ in results if finding is not None))
     return Verification(findings, Receipt(seen for _, seen in results if seen is not None))
+
+
+def unverified(directory: Path, expected: Expectations, receipt: Receipt) -> Iterator[Finding]:
+    """Expected files that are not known to be right, without reading any content: what is missing,
+    changed since it was read, or known to be wrong."""
+    for file in expected.files:
+        try:
+            facts = (directory / file.path).stat()
+        except OSError as error:
+            yield _unreadable(file.path, error)
+            continue
+        sha256 = receipt.digest_of(file.path, facts)
+        if facts.st_size != file.size:
+            yield _size_finding(file, facts)
+        elif sha256 is None:
+            yield Finding(file.path, NOT_RESIDENT, "changed since it was verified")
+        elif (finding := digest_finding(file, sha256)) is not None:
+            yield finding
 
 
 def digest_finding(file: Expected, sha256: str) -> Finding | None:
@@ -88,7 +111,7 @@ def digest_finding(file: Expected, sha256: str) -> Finding | None:
 
 
 def _compare(
-    directory: Path, file: Expected, receipt: Receipt, watch: Watch
+    directory: Path, file: Expected, receipt: Receipt, watch: Watch, ahead: bool
 ) -> tuple[Finding | None, Seen | None]:
     try:
         with (directory / file.path).open("rb", buffering=0) as opened:
@@ -96,7 +119,7 @@ def _compare(
             facts = os.fstat(opened.fileno())
             sha256 = receipt.digest_of(file.path, facts)
             if sha256 is None:
-                sha256 = sha256_of_open(opened, watch)
+                sha256 = sha256_of_open(opened, watch, ahead=ahead)
             else:
                 watch(facts.st_size)
     except OSError as error:
@@ -145,14 +168,18 @@ def _examine_file(directory: Path, root: str, file: Expected) -> Finding | None:
     if not stat.S_ISREG(facts.st_mode):
         return Finding(file.path, WEIGHTS_MISSING, "not a regular file")
     if facts.st_size != file.size:
-        detail = f"{facts.st_size} bytes, the manifest says {file.size}"
-        return Finding(file.path, SIZE_MISMATCH, detail)
+        return _size_finding(file, facts)
     if not facts.st_mode & stat.S_IROTH:
         return Finding(file.path, WEIGHTS_NOT_READABLE, _mode_detail(facts, "0644"))
     if not os.path.realpath(full).startswith(root + os.sep):
         # It may exist here, in the agent's container, but not in the engine's.
         return Finding(file.path, WEIGHTS_MISSING, "link that leads out of the image")
     return None
+
+
+def _size_finding(file: Expected, facts: os.stat_result) -> Finding:
+    detail = f"{facts.st_size} bytes, the manifest says {file.size}"
+    return Finding(file.path, SIZE_MISMATCH, detail)
 
 
 def _closed_folders(directory: Path, files: Iterable[Expected]) -> dict[str, Finding]:

@@ -259,6 +259,51 @@ def test_next_boot_waits_for_weights_that_are_put_right(launch: Launch, tmp_path
     launcher.wait_event("boot-started", 2)
 
 
+def test_waits_for_all_weights_and_keeps_them_from_being_removed(
+    launch: Launch, tmp_path: Path
+) -> None:
+    receipts = [tmp_path / name / "receipt" for name in ("llama", "draft")]
+    for receipt in receipts:
+        receipt.parent.mkdir()
+    receipts[0].touch()
+    launcher = launch(fake("serve"), *(f"--wait-for={receipt}" for receipt in receipts))
+    wait_for(lambda: f"weights: {receipts[1]}\n" in (tmp_path / "stderr").read_text())
+    assert [is_held(receipt.parent) for receipt in receipts] == [True, True]
+    receipts[1].touch()
+    launcher.wait_ready()
+    # A receipt that is replaced when a file was repaired changes nothing.
+    receipts[0].unlink()
+    receipts[0].touch()
+    assert [is_held(receipt.parent) for receipt in receipts] == [True, True]
+    launcher.process.terminate()
+    assert launcher.exit_code() == 0
+    assert [is_held(receipt.parent) for receipt in receipts] == [False, False]
+
+
+def is_held(directory: Path) -> bool:
+    """As an agent sees it that wants to remove the directory."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def test_ends_when_the_directory_of_the_weights_is_removed_before_they_come(
+    launch: Launch, tmp_path: Path
+) -> None:
+    """Nobody could fill it any more; the next container finds the next directory."""
+    (tmp_path / "weights").mkdir()
+    launcher = launch(fake("serve"), f"--wait-for={tmp_path}/weights/receipt")
+    wait_for(lambda: is_held(tmp_path / "weights"))
+    (tmp_path / "weights").rmdir()
+    assert launcher.exit_code() == 1
+    assert launcher.events("boot-started") == []
+
+
 def test_run_dir_that_takes_no_bytes_does_not_stop_the_engine(
     launch: Launch, run_dir: Path, tmp_path: Path
 ) -> None:

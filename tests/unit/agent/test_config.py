@@ -6,16 +6,24 @@ import pytest
 from warmpod.agent.config import AgentConfig, ConfigError, Medium
 from warmpod.protocol import AGENT_CONFIG_VARIABLE
 
+IN_PLACE = {"name": "tiny", "source": "/images/model", "key": "abc", "target": "/weights/tiny"}
+REMOTE = {
+    "name": "draft",
+    "source": "/run/warmpod-staged/hf-1",
+    "key": "hf-1",
+    "remote": {"huggingFace": {"repository": "org/draft", "revision": "main"}},
+    "credentials": "/run/warmpod-credentials/draft",
+}
 GOOD = {
     "model": "tiny",
     "model_uid": "u-1",
-    "revision": "0123456789",
     "medium": "NodeMemory",
-    "source": "/images/model",
     "node_root": "/run/warmpod-weights",
-    "key": "abc",
+    "stage_root": "/run/warmpod-staged",
     "port": 9181,
-    "scrub_seconds": 30,
+    "look_seconds": 10,
+    "scrub_seconds": None,
+    "sets": [IN_PLACE, REMOTE],
 }
 
 
@@ -26,16 +34,21 @@ def read(document: object) -> AgentConfig:
 def test_reads_what_the_operator_writes() -> None:
     config = read(GOOD)
     assert config.medium is Medium.NODE_MEMORY
-    assert config.source == Path("/images/model")
-    assert config.scrub_seconds == 30.0
+    assert (config.look_seconds, config.scrub_seconds) == (10.0, None)
+    first, second = config.sets
+    assert (first.source, first.target) == (Path("/images/model"), Path("/weights/tiny"))
+    assert (first.remote, first.credentials, first.verify) == (None, None, None)
+    assert second.remote == REMOTE["remote"]
+    assert second.credentials == Path("/run/warmpod-credentials/draft")
 
 
 def test_fields_of_a_newer_operator_are_ignored() -> None:
-    assert read(GOOD | {"later": 1}) == read(GOOD)
+    later = [IN_PLACE | {"later": 1}, REMOTE]
+    assert read(GOOD | {"later": 1, "sets": later}) == read(GOOD)
 
 
 def test_absent_and_null_fields_have_defaults() -> None:
-    short = {k: v for k, v in GOOD.items() if k not in ("port", "scrub_seconds", "node_root")}
+    short = {k: v for k, v in GOOD.items() if k not in ("port", "look_seconds", "node_root")}
     assert read(short | {"node_root": None}) == read(GOOD)
 
 
@@ -43,12 +56,19 @@ def test_absent_and_null_fields_have_defaults() -> None:
     ("document", "message"),
     [
         ([], "must be a JSON object"),
-        (GOOD | {"model": ""}, "model is missing"),
-        (GOOD | {"medium": "Floppy"}, "medium: 'Floppy'"),
-        (GOOD | {"port": "x"}, "port:"),
-        (GOOD | {"key": ""}, "key must be one plain directory name"),
-        (GOOD | {"key": "../x"}, "key must be one plain directory name"),
-        (GOOD | {"key": ".refs"}, "key must be one plain directory name"),
+        (GOOD | {"model": ""}, r"\.model: is missing"),
+        (GOOD | {"medium": "Floppy"}, r"\.medium: 'Floppy'"),
+        (GOOD | {"port": "x"}, r"\.port:"),
+        (GOOD | {"sets": []}, r"\.sets: is missing"),
+        (GOOD | {"sets": {}}, r"\.sets: must be a list"),
+        (GOOD | {"sets": [7]}, r"\.sets\[0\]: must be a JSON object"),
+        (GOOD | {"sets": [IN_PLACE, {"name": "x"}]}, r"\.sets\[1\]\.source: is missing"),
+        (GOOD | {"sets": [REMOTE | {"remote": "hf"}]}, r"\.sets\[0\]\.remote: must be a JSON"),
+        (GOOD | {"sets": [REMOTE | {"source": "/x"}]}, r"\.source: must be the key below"),
+        (GOOD | {"sets": [IN_PLACE | {"key": ""}]}, r"\.key: must be one plain directory name"),
+        (GOOD | {"sets": [IN_PLACE | {"key": "../x"}]}, r"\.key: must be one plain directory"),
+        (GOOD | {"sets": [IN_PLACE | {"key": ".refs"}]}, r"\.key: must be one plain directory"),
+        (GOOD | {"sets": [IN_PLACE, IN_PLACE]}, r"\.sets: a name occurs twice"),
     ],
 )
 def test_names_the_wrong_field(document: object, message: str) -> None:

@@ -1,12 +1,16 @@
 import json
 import logging
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from support.waiting import wait_for
 from unit.weights.models import SHARDS, make_model
 from warmpod.agent import fill, main
-from warmpod.agent.config import AgentConfig, Medium
+from warmpod.agent.config import AgentConfig, Medium, WeightSet
+from warmpod.agent.nodecopy import _in_use
 from warmpod.protocol import AGENT_CONFIG_VARIABLE, RECEIPT_NAME
 from warmpod.weights import manifest
 
@@ -19,10 +23,8 @@ def config(tmp_path: Path) -> AgentConfig:
     return AgentConfig(
         model="tiny",
         model_uid="u-1",
-        revision="0123456789",
         medium=Medium.POD_MEMORY,
-        source=source,
-        target=tmp_path / "target",
+        sets=(WeightSet("tiny", source, target=tmp_path / "target"),),
     )
 
 
@@ -32,11 +34,19 @@ def termination_log(tmp_path: Path) -> Path:
     return tmp_path / "termination-log"
 
 
+def source(config: AgentConfig) -> Path:
+    return config.sets[0].source
+
+
+def target(config: AgentConfig) -> Path:
+    return config.sets[0].target
+
+
 def test_fills_once(config, termination_log) -> None:
     assert fill.run(config, termination_log) == 0
-    written = (config.target / RECEIPT_NAME).stat().st_mtime_ns
+    written = (target(config) / RECEIPT_NAME).stat().st_mtime_ns
     assert fill.run(config, termination_log) == 0
-    assert (config.target / RECEIPT_NAME).stat().st_mtime_ns == written
+    assert (target(config) / RECEIPT_NAME).stat().st_mtime_ns == written
     assert termination_log.read_text() == ""
 
 
@@ -52,11 +62,11 @@ def flipped(source: Path) -> str:
 
 @pytest.mark.parametrize("spoil", [missing, flipped])
 def test_a_bad_file_is_the_last_word(config, termination_log, spoil, caplog) -> None:
-    message = spoil(config.source)
+    message = spoil(source(config))
     assert fill.run(config, termination_log) == 1
     assert termination_log.read_text().startswith(message)
     assert caplog.messages[-1] == termination_log.read_text()
-    assert not (config.target / RECEIPT_NAME).exists()
+    assert not (target(config) / RECEIPT_NAME).exists()
 
 
 def test_too_little_room_is_the_last_word(config, termination_log, monkeypatch) -> None:
@@ -65,8 +75,30 @@ def test_too_little_room_is_the_last_word(config, termination_log, monkeypatch) 
     assert termination_log.read_text().startswith("MemoryTooSmall: ")
 
 
+def test_each_set_has_a_place_of_its_own_and_is_named(config, tmp_path, termination_log) -> None:
+    draft = WeightSet("draft", source(config), target=tmp_path / "draft")
+    both = replace(config, sets=(*config.sets, draft))
+    assert fill.run(both, termination_log) == 0
+    assert (tmp_path / "draft" / RECEIPT_NAME).exists()
+    missing(source(config))
+    assert fill.run(both, termination_log) == 1
+    assert termination_log.read_text().startswith("tiny: WeightsMissing: ")
+
+
+def test_remote_weights_are_waited_for_and_held(config, tmp_path, termination_log) -> None:
+    staged = replace(config.sets[0], remote={"http": {"url": "http://x/"}}, key="source")
+    remote = replace(config, stage_root=tmp_path, sets=(staged,))
+    with ThreadPoolExecutor(1) as pool:
+        filling = pool.submit(fill.run, remote, termination_log)
+        wait_for(lambda: _in_use(source(config)))
+        assert not (target(config) / RECEIPT_NAME).exists()
+        (source(config) / RECEIPT_NAME).touch()
+        assert filling.result(30) == 0
+    assert not _in_use(source(config))
+
+
 def test_works_where_there_is_no_termination_log(config, tmp_path) -> None:
-    (config.source / SHARDS[1]).unlink()
+    (source(config) / SHARDS[1]).unlink()
     assert fill.run(config, tmp_path / "absent") == 1
     assert not (tmp_path / "absent").exists()
 
@@ -75,10 +107,8 @@ def test_the_command_line(config, monkeypatch, caplog) -> None:
     document = {
         "model": "tiny",
         "model_uid": "u",
-        "revision": "r",
         "medium": "PodMemory",
-        "source": str(config.source),
-        "target": str(config.target),
+        "sets": [{"name": "tiny", "source": str(source(config)), "target": str(target(config))}],
     }
     monkeypatch.setenv(AGENT_CONFIG_VARIABLE, json.dumps(document))
     assert main.run(["fill"]) == 0

@@ -1,15 +1,17 @@
 import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from unit.weights.models import SHARDS, make_model
+from unit.weights.models import SHARDS, make_model, spoil_unseen
 from warmpod import reasons
 from warmpod.agent import filling
 from warmpod.agent.filling import NoRoom, fill, is_filled
 from warmpod.agent.progress import Cancelled
 from warmpod.protocol import RECEIPT_NAME
-from warmpod.weights import manifest
+from warmpod.weights import hashing, manifest
 from warmpod.weights.hashing import unwatched
 from warmpod.weights.verify import Expectations, expectations
 
@@ -75,9 +77,9 @@ class CountingCopies:
         self._copy = filling._copy_content
         monkeypatch.setattr(filling, "_copy_content", self)
 
-    def __call__(self, source: Path, temporary: Path, watch) -> str:
+    def __call__(self, source: Path, temporary: Path, watch, ahead: bool) -> str:
         self.names.append(source.name)
-        return self._copy(source, temporary, watch)
+        return self._copy(source, temporary, watch, ahead)
 
 
 def test_only_the_bad_file_is_copied_again(source, target, expected, monkeypatch) -> None:
@@ -89,6 +91,33 @@ def test_only_the_bad_file_is_copied_again(source, target, expected, monkeypatch
     copies = CountingCopies(monkeypatch)
     assert fill(source, target, expected, unwatched) == ()
     assert copies.names == [SHARDS[0]]
+    assert is_filled(target, expected)
+
+
+def test_a_doubted_file_is_read_again_and_only_copied_if_it_is_bad(
+    source, target, expected, monkeypatch
+) -> None:
+    fill(source, target, expected, unwatched)
+    facts = (target / SHARDS[0]).stat()
+    spoil_unseen(target / SHARDS[0])
+    assert (target / SHARDS[0]).stat().st_mtime_ns == facts.st_mtime_ns
+    assert is_filled(target, expected)
+    copies = CountingCopies(monkeypatch)
+    assert fill(source, target, expected, unwatched, SHARDS) == ()
+    assert copies.names == [SHARDS[0]]
+    assert (target / SHARDS[0]).read_bytes() == (source / SHARDS[0]).read_bytes()
+
+
+def test_a_receipt_from_before_the_node_started_is_not_trusted(
+    source, target, expected, monkeypatch, tmp_path
+) -> None:
+    fill(source, target, expected, unwatched)
+    (tmp_path / "boot").write_text("another\n")
+    monkeypatch.setattr("warmpod.weights.receipt.BOOT_ID", tmp_path / "boot")
+    assert not is_filled(target, expected)
+    copies = CountingCopies(monkeypatch)
+    assert fill(source, target, expected, unwatched) == ()
+    assert copies.names == []
     assert is_filled(target, expected)
 
 
@@ -131,11 +160,17 @@ def test_files_of_another_version_go(source, target, expected) -> None:
     assert not is_filled(target, expected)
 
 
+@pytest.fixture(scope="module")
+def one_thread() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(1) as pool:
+        yield pool
+
+
 @pytest.mark.parametrize("stop_after", range(9))
 def test_stopped_anywhere_it_is_never_complete_and_always_converges(
-    source, target, expected, stop_after, monkeypatch
+    source, target, expected, stop_after, monkeypatch, one_thread
 ) -> None:
-    monkeypatch.setattr("warmpod.weights.hashing.usable_cores", lambda: 1)
+    monkeypatch.setattr(hashing, "_pool", lambda: one_thread)
     pieces = 0
 
     def watch(_: int) -> None:

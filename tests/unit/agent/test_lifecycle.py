@@ -4,16 +4,23 @@ import pytest
 
 from warmpod import reasons
 from warmpod.agent.config import Medium
-from warmpod.agent.lifecycle import Facts, Verdict, decide
+from warmpod.agent.lifecycle import Facts, Verdict, combine, decide
 from warmpod.agent.memory import NO_LIMIT, OWN_BYTES, Room, gib, shortage
-from warmpod.agent.progress import Stage
+from warmpod.agent.progress import Snapshot, Stage
 from warmpod.agent.residency import Measurement
 from warmpod.weights.findings import Finding
 
 GIB = 2**30
 HELD = Measurement(resident=4 * GIB, total=4 * GIB, locked=True, trusted=True)
-CHECKED = Facts(Medium.IMAGE, Stage.CHECKED, total=4 * GIB, files=3, measurement=HELD)
+LOOKED = Snapshot(Stage.CHECKED)
+CHECKED = Facts(Medium.IMAGE, LOOKED, total=4 * GIB, files=3, measurement=HELD)
 BAD = Finding("a.safetensors", reasons.DIGEST_MISMATCH, "sha256 is 1, the manifest says 2")
+UNSIGNED = Finding("registry/image", reasons.WEIGHTS_NOT_READABLE, "no")
+REFUSED = Verdict(False, reasons.MEMORY_TOO_SMALL, "no")
+
+
+def under_way(stage: Stage, *, total: int = 0, step: int = 0, rate: float = 0) -> Facts:
+    return Facts(Medium.IMAGE, Snapshot(stage, total, step * total // 10, step, rate))
 
 
 @pytest.mark.parametrize(
@@ -60,29 +67,77 @@ BAD = Finding("a.safetensors", reasons.DIGEST_MISMATCH, "sha256 is 1, the manife
             ),
         ),
         (
-            replace(CHECKED, shortage="no"),
-            Verdict(False, reasons.MEMORY_TOO_SMALL, "no"),
+            replace(CHECKED, findings=(BAD,), hint="pull it again"),
+            Verdict(
+                False,
+                reasons.DIGEST_MISMATCH,
+                "a.safetensors: sha256 is 1, the manifest says 2; pull it again",
+            ),
         ),
         (
-            replace(CHECKED, error="Input/output error"),
-            Verdict(False, reasons.WEIGHTS_NOT_READABLE, "Input/output error"),
+            replace(CHECKED, findings=(UNSIGNED,), hint="pull it again"),
+            Verdict(False, reasons.WEIGHTS_NOT_READABLE, "registry/image: no"),
         ),
+        (replace(CHECKED, problem=REFUSED), REFUSED),
         (
-            Facts(Medium.IMAGE, Stage.VERIFYING),
+            under_way(Stage.VERIFYING),
             Verdict(False, reasons.VERIFYING, "verified nothing yet"),
         ),
         (
-            Facts(Medium.IMAGE, Stage.VERIFYING, total=4 * GIB, done=3 * GIB),
-            Verdict(False, reasons.VERIFYING, "verified 70 % of 4.0Gi"),
+            under_way(Stage.STAGING, total=17 * GIB),
+            Verdict(False, reasons.STAGING, "staged 0 % of 17.0Gi"),
         ),
         (
-            Facts(Medium.IMAGE, Stage.LOADING, total=4 * GIB, done=4 * GIB),
-            Verdict(False, reasons.LOADING, "loaded 100 % of 4.0Gi"),
+            under_way(Stage.VERIFYING, total=17 * GIB, step=4, rate=1.9 * GIB),
+            Verdict(False, reasons.VERIFYING, "verified 40 % of 17.0Gi at 1.9Gi/s, 5 s left"),
+        ),
+        (
+            under_way(Stage.STAGING, total=170 * GIB, step=5, rate=GIB / 2),
+            Verdict(False, reasons.STAGING, "staged 50 % of 170.0Gi at 512.0Mi/s, 3 min left"),
+        ),
+        (
+            under_way(Stage.STAGING, total=1700 * GIB, step=0, rate=GIB / 8),
+            Verdict(False, reasons.STAGING, "staged 0 % of 1700.0Gi at 128.0Mi/s, 4 h left"),
+        ),
+        (
+            under_way(Stage.LOADING, total=4 * GIB, step=10, rate=GIB),
+            Verdict(False, reasons.LOADING, "loaded 100 % of 4.0Gi at 1.0Gi/s, 0 s left"),
         ),
     ],
 )
 def test_verdict(facts: Facts, verdict: Verdict) -> None:
     assert decide(facts) == verdict
+
+
+GOOD = Verdict(True, reasons.RESIDENT, "3 files")
+BUSY = Verdict(False, reasons.STAGING, "staged 10 % of 4.0Gi")
+BROKEN = Verdict(False, reasons.DIGEST_MISMATCH, "a.safetensors: bad")
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "combined"),
+    [
+        ([("llama", BUSY)], BUSY),
+        (
+            [("llama", GOOD), ("draft", GOOD)],
+            Verdict(True, reasons.RESIDENT, "llama: 3 files; draft: 3 files"),
+        ),
+        (
+            [("llama", GOOD), ("draft", BUSY)],
+            Verdict(False, reasons.STAGING, "draft: staged 10 % of 4.0Gi"),
+        ),
+        (
+            [("llama", BUSY), ("draft", BROKEN)],
+            Verdict(
+                False,
+                reasons.DIGEST_MISMATCH,
+                "draft: a.safetensors: bad; llama: staged 10 % of 4.0Gi",
+            ),
+        ),
+    ],
+)
+def test_one_verdict_for_all_sets(verdicts: list[tuple[str, Verdict]], combined: Verdict) -> None:
+    assert combine(verdicts) == combined
 
 
 @pytest.mark.parametrize("measurement", [None, replace(HELD, trusted=False)])
@@ -92,14 +147,14 @@ def test_what_cannot_be_measured_is_not_resident(measurement: Measurement | None
 
 
 @pytest.mark.parametrize("medium", list(Medium))
-@pytest.mark.parametrize("fault", [{"findings": (BAD,)}, {"shortage": "x"}, {"error": "x"}])
+@pytest.mark.parametrize("fault", [{"findings": (BAD,)}, {"problem": REFUSED}])
 def test_no_fault_is_ever_ready(medium: Medium, fault: dict) -> None:
     assert not decide(replace(CHECKED, medium=medium, **fault)).ready
 
 
-@pytest.mark.parametrize("stage", [Stage.VERIFYING, Stage.LOADING])
+@pytest.mark.parametrize("stage", [Stage.STAGING, Stage.VERIFYING, Stage.LOADING])
 def test_nothing_is_ready_while_content_is_being_read(stage: Stage) -> None:
-    assert not decide(replace(CHECKED, stage=stage)).ready
+    assert not decide(replace(CHECKED, progress=Snapshot(stage))).ready
 
 
 def test_shortage_leaves_room_for_the_agent_itself() -> None:

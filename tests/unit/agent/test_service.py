@@ -1,7 +1,9 @@
 """The whole agent in one event loop, against a small stand-in for the API server."""
 
 import asyncio
+import fcntl
 import os
+import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -12,12 +14,16 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import unused_port
 
-from unit.weights.models import SHARDS, make_model
+from unit.weights.models import SHARDS, make_model, spoil_unseen
 from warmpod import reasons
+from warmpod.agent import filling
 from warmpod.agent import service as service_module
-from warmpod.agent.config import AgentConfig, Medium
+from warmpod.agent.config import AgentConfig, Medium, WeightSet
+from warmpod.agent.keeper import Keeper
+from warmpod.agent.nodecopy import NodeCopies, used
 from warmpod.agent.residency import Holder, Measurement
 from warmpod.agent.service import Service
+from warmpod.agent.staging import SourceError
 from warmpod.podstatus import ConditionReporter, OwnPod
 from warmpod.podstatus.own_pod import PodIdentity
 from warmpod.protocol import RECEIPT_NAME
@@ -30,10 +36,13 @@ class Api:
     def __init__(self) -> None:
         self.conditions: list[tuple[str, str, str]] = []
         self.warm_model_status = 200
+        self.patch_status = 200
         self.url = ""
 
     async def patch(self, request: web.Request) -> web.Response:
         assert request.query["fieldManager"] == "warmpod-agent"
+        if self.patch_status != 200:
+            return web.Response(status=self.patch_status)
         (condition,) = (await request.json())["status"]["conditions"]
         assert condition["type"] == "warmpod.io/Resident"
         self.conditions.append((condition["status"], condition["reason"], condition["message"]))
@@ -63,6 +72,11 @@ async def api() -> AsyncIterator[Api]:
     await runner.cleanup()
 
 
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("warmpod.agent.keeper.SHOWN_SECONDS", 0.0)
+
+
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
     directory = make_model(tmp_path / "source")
@@ -72,19 +86,18 @@ def source(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def config(tmp_path: Path, source: Path) -> AgentConfig:
-    for name in ("state", "node"):
+    for name in ("state", "node", "staged"):
         (tmp_path / name).mkdir()
     return AgentConfig(
         model="tiny",
         model_uid="u-1",
-        revision="0123456789",
         medium=Medium.IMAGE,
-        source=source,
+        sets=(WeightSet("tiny", source, key="abc"),),
         node_root=tmp_path / "node",
-        key="abc",
+        stage_root=tmp_path / "staged",
         state_dir=tmp_path / "state",
         port=unused_port(),
-        scrub_seconds=0.05,
+        look_seconds=0.05,
     )
 
 
@@ -116,7 +129,10 @@ class Agent:
             return False
 
     async def says(self, reason: str) -> bool:
-        status, text = await self.get("/readyz")
+        try:
+            status, text = await self.get("/readyz")
+        except aiohttp.ClientConnectionError:
+            return False
         return status == 503 and text.startswith(f"{reason}:")
 
 
@@ -148,11 +164,11 @@ async def test_image_weights_become_resident(config, api, tmp_path) -> None:
         assert status == "True"
         assert message.startswith("5 files, 17.")
         _, metrics = await agent.get("/metrics")
-        labels = 'medium="Image",model="tiny",revision="0123456789"'
+        labels = 'medium="Image",model="tiny",set="tiny"'
         assert f"warmpod_weights_ready{{{labels}}} 1.0" in metrics
         _, document = await agent.get("/status")
         assert '"reason": "Resident"' in document
-    assert (config.state_dir / "receipt.json").exists()
+    assert (config.state_dir / "receipt-tiny.json").exists()
 
 
 async def test_pod_memory_only_verifies(config, api, tmp_path) -> None:
@@ -228,7 +244,7 @@ async def test_dropped_pages_are_told_and_read_again(config, api, tmp_path, monk
         monkeypatch.setattr(Holder, "load", load_again)
         await until(lambda: reasons.NOT_RESIDENT in api.reasons)
         await until(agent.ready)
-        assert agent.service._keeper.reloads >= 1
+        assert agent.service._keepers["tiny"].reloads == 1
 
 
 async def test_memory_that_is_too_small_is_told_before_locking(
@@ -269,6 +285,42 @@ async def test_a_file_that_is_deleted_from_node_memory_comes_back(on_node, api, 
         await until(agent.ready)
 
 
+async def test_a_bad_image_is_not_copied_again_at_each_look(
+    on_node, source, api, tmp_path, monkeypatch
+) -> None:
+    flip(source)
+    copied = 0
+    copy = filling._copy_content
+
+    def counting(*arguments) -> str:
+        nonlocal copied
+        copied += arguments[0].name == SHARDS[0]
+        return copy(*arguments)
+
+    monkeypatch.setattr(filling, "_copy_content", counting)
+    looks = looked(monkeypatch)
+    async with running(on_node, api, tmp_path) as agent:
+        await until(lambda: reasons.DIGEST_MISMATCH in api.reasons)
+        looks.clear()
+        await until(lambda: len(looks) > 3)
+        assert copied == 1
+        (source / SHARDS[0]).write_bytes(b"\x01" * 9000)
+        await until(agent.ready)
+
+
+def looked(monkeypatch: pytest.MonkeyPatch) -> list[Keeper]:
+    """Grows with each look that ends."""
+    looks: list[Keeper] = []
+    look = Keeper.look
+
+    def counting(keeper: Keeper) -> None:
+        look(keeper)
+        looks.append(keeper)
+
+    monkeypatch.setattr(Keeper, "look", counting)
+    return looks
+
+
 @pytest.mark.parametrize("status", [401, 403, 404])
 async def test_node_memory_is_freed_when_the_warm_model_is_gone(
     on_node, api, tmp_path, status
@@ -301,13 +353,196 @@ async def test_two_models_share_one_copy(on_node, api, tmp_path) -> None:
 
 
 async def test_superseded_copies_go(on_node, api, tmp_path, monkeypatch) -> None:
-    async with running(on_node, api, tmp_path) as agent:
-        await until(agent.ready)
     monkeypatch.setattr(service_module, "SUPERSEDED_SECONDS", 0.1)
-    async with running(replace(on_node, key="next"), api, tmp_path) as agent:
-        await until(agent.ready)
+    dropped: list[NodeCopies] = []
+    drop = NodeCopies.drop_superseded
+
+    def counting(copies: NodeCopies) -> None:
+        drop(copies)
+        dropped.append(copies)
+
+    monkeypatch.setattr(NodeCopies, "drop_superseded", counting)
+    next_set = replace(on_node.sets[0], key="next")
+    following = replace(on_node, sets=(next_set,), port=unused_port())
+    async with running(on_node, api, tmp_path) as old:
+        await until(old.ready)
+        async with running(following, api, tmp_path) as new:
+            await until(new.ready)
+            await until(lambda: len(dropped) > 2)
+            assert (on_node.node_root / "abc" / RECEIPT_NAME).exists()
+    async with running(following, api, tmp_path) as new:
         await until(lambda: not (on_node.node_root / "abc").exists())
     assert (on_node.node_root / "next" / RECEIPT_NAME).exists()
+
+
+async def test_engines_that_still_end_are_waited_for(on_node, api, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(service_module, "FAREWELL_RETRY_SECONDS", 0.01)
+    copy = on_node.node_root / "abc"
+    service = make_service(on_node, api, tmp_path)
+    task = asyncio.create_task(service.run())
+    await until(Agent(on_node, service).ready)
+    api.warm_model_status = 404
+    with used(copy):
+        service.stop()
+        await until(lambda: not list((on_node.node_root / ".refs" / "abc").iterdir()))
+        assert (copy / RECEIPT_NAME).exists()
+    async with asyncio.timeout(20):
+        await task
+    assert not copy.exists()
+
+
+async def test_an_engine_that_does_not_end_keeps_only_what_it_has_open(
+    on_node, api, tmp_path, monkeypatch
+) -> None:
+    monkeypatch.setattr(service_module, "ENGINES_SECONDS", 0.0)
+    monkeypatch.setattr(service_module, "FAREWELL_RETRY_SECONDS", 0.01)
+    copy = on_node.node_root / "abc"
+    async with running(on_node, api, tmp_path) as agent:
+        await until(agent.ready)
+        api.warm_model_status = 404
+        descriptor = os.open(copy, os.O_RDONLY)
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+    os.close(descriptor)
+    assert list(copy.iterdir()) == []
+
+
+# --- A loss is told before it is repaired ---------------------------------------------------------
+
+
+def transitions(api: Api) -> list[tuple[str, str]]:
+    """Status and reason, each change once."""
+    found: list[tuple[str, str]] = []
+    for status, reason, _ in api.conditions:
+        if found[-1:] != [(status, reason)]:
+            found.append((status, reason))
+    return found
+
+
+def unlink(path: Path) -> str:
+    path.unlink()
+    return reasons.WEIGHTS_MISSING
+
+
+def alter(path: Path) -> str:
+    path.chmod(0o644)
+    path.write_bytes(b"\x09" * 9000)
+    return reasons.NOT_RESIDENT
+
+
+@pytest.mark.parametrize("spoil", [unlink, alter])
+async def test_a_repair_within_milliseconds_is_seen_by_the_api_server(
+    on_node, api, tmp_path, spoil
+) -> None:
+    shard = on_node.node_root / "abc" / SHARDS[0]
+    async with running(on_node, api, tmp_path) as agent:
+        await until(agent.ready)
+        await until(lambda: reasons.RESIDENT in api.reasons)
+        api.conditions.clear()
+        reason = spoil(shard)
+        await until(lambda: reasons.RESIDENT in api.reasons)
+    assert transitions(api)[0] == ("False", reason)
+    assert SHARDS[0] in api.conditions[0][2]
+    assert shard.read_bytes() == b"\x01" * 9000
+
+
+async def test_a_loss_is_repaired_also_when_the_api_server_is_away(
+    on_node, api, tmp_path, monkeypatch
+) -> None:
+    monkeypatch.setattr(service_module, "TELL_SECONDS", 0.05)
+    shard = on_node.node_root / "abc" / SHARDS[0]
+    async with running(on_node, api, tmp_path) as agent:
+        await until(agent.ready)
+        await until(lambda: reasons.RESIDENT in api.reasons)
+        api.patch_status = 500
+        shard.unlink()
+        await until(shard.exists)
+        await until(agent.ready)
+        api.patch_status = 200
+
+
+async def test_a_scrub_finds_what_no_look_can_see(on_node, api, tmp_path) -> None:
+    shard = on_node.node_root / "abc" / SHARDS[0]
+    async with running(replace(on_node, scrub_seconds=0.2), api, tmp_path) as agent:
+        await until(agent.ready)
+        await until(lambda: reasons.RESIDENT in api.reasons)
+        api.conditions.clear()
+        spoil_unseen(shard)
+        await until(lambda: reasons.RESIDENT in api.reasons)
+    assert transitions(api)[0] == ("False", reasons.DIGEST_MISMATCH)
+    assert shard.read_bytes() == b"\x01" * 9000
+
+
+async def test_an_image_that_went_bad_is_told_with_what_to_do(
+    config, source, api, tmp_path
+) -> None:
+    async with running(replace(config, scrub_seconds=0.1), api, tmp_path) as agent:
+        await until(agent.ready)
+        spoil_unseen(source / SHARDS[0])
+        await until(lambda: agent.says(reasons.DIGEST_MISMATCH))
+        await until(lambda: "crictl rmi" in api.conditions[-1][2])
+        assert not await agent.ready()
+
+
+# --- Several sets, and remote ones ----------------------------------------------------------------
+
+
+@pytest.fixture
+def with_draft(config: AgentConfig, tmp_path: Path) -> AgentConfig:
+    draft = make_model(tmp_path / "draft")
+    return replace(config, sets=(*config.sets, WeightSet("draft", draft, key="def")))
+
+
+async def test_not_ready_until_every_set_is(with_draft, api, tmp_path) -> None:
+    draft = with_draft.sets[1].source
+    content = (draft / SHARDS[0]).read_bytes()
+    (draft / SHARDS[0]).unlink()
+    async with running(with_draft, api, tmp_path) as agent:
+        await until(lambda: agent.says(reasons.WEIGHTS_MISSING))
+        _, text = await agent.get("/readyz")
+        assert text.startswith(f"WeightsMissing: draft: {SHARDS[0]}: ")
+        (draft / SHARDS[0]).write_bytes(content)
+        await until(agent.ready)
+        _, text = await agent.get("/readyz")
+        assert text.startswith("Resident: tiny: 5 files")
+        assert "; draft: 5 files" in text
+        _, metrics = await agent.get("/metrics")
+        for name in ("tiny", "draft"):
+            assert f'_ready{{medium="Image",model="tiny",set="{name}"}} 1.0' in metrics
+
+
+@pytest.mark.parametrize("medium", list(Medium))
+async def test_remote_weights_are_staged_and_then_like_any_other(
+    config, source, api, tmp_path, monkeypatch, medium
+) -> None:
+    refusal: list[SourceError] = [SourceError(reasons.SOURCE_UNAUTHORIZED, "401: no token", 0.1)]
+
+    def stage(remote, credentials, directory: Path, watch, begin) -> manifest.Manifest:
+        assert remote == {"http": {"url": "http://x/"}}
+        if refusal:
+            raise refusal[0]
+        begin(1)
+        shutil.copytree(source, directory, dirs_exist_ok=True)
+        found = manifest.read(directory)
+        assert found is not None
+        return found
+
+    monkeypatch.setattr("warmpod.agent.staging.stage", stage)
+    remote = WeightSet(
+        "tiny", config.stage_root / "k", key="k", remote={"http": {"url": "http://x/"}}
+    )
+    staged = replace(config, medium=medium, sets=(remote,))
+    async with running(staged, api, tmp_path) as agent:
+        await until(lambda: agent.says(reasons.SOURCE_UNAUTHORIZED))
+        _, text = await agent.get("/readyz")
+        assert text == "SourceUnauthorized: 401: no token\n"
+        refusal.clear()
+        await until(agent.ready)
+        _, metrics = await agent.get("/metrics")
+        assert f'warmpod_weights_staged_bytes{{medium="{medium}",model="tiny",set="tiny"}} 1' in (
+            metrics
+        )
+        api.warm_model_status = 404
+    assert not (config.stage_root / "k").exists()
 
 
 async def test_ends_when_it_cannot_report_any_more(config, api, tmp_path, monkeypatch) -> None:
@@ -325,7 +560,8 @@ async def test_stops_in_the_middle_of_reading(on_node, api, tmp_path, monkeypatc
     reading = asyncio.Event()
     loop = asyncio.get_running_loop()
 
-    def endless(source: Path, target: Path, expected, watch) -> None:
+    def endless(source: Path, target: Path, expected, watch, doubted, begin) -> None:
+        begin(1)
         loop.call_soon_threadsafe(reading.set)
         while True:
             watch(0)

@@ -63,3 +63,18 @@ async def test_same_wish_is_not_sent_twice(tmp_path: Path) -> None:
         reporter.want(Wish("True", "Warm", "other"))
         assert await reporter.delivered(5)
         assert [patch["message"] for patch in api.patches] == ["", "other"]
+
+
+async def test_it_ends_also_when_a_wish_comes_together_with_the_end(tmp_path: Path) -> None:
+    async with fake_api() as api:
+        pod = api.own_pod(tmp_path)
+        reporter = ConditionReporter(pod, WARM)
+        task = asyncio.create_task(reporter.run())
+        reporter.want(Wish("True", "Warm", ""))
+        assert await reporter.delivered(5)
+        await asyncio.sleep(0.05)  # it waits for the next wish
+        reporter.want(Wish("False", "Stopping", ""))
+        task.cancel()
+        done, _ = await asyncio.wait([task], timeout=5)
+        assert done
+        await pod.close()

@@ -1,6 +1,7 @@
 """A small model directory in the shape Hugging Face gives it."""
 
 import json
+import os
 from pathlib import Path
 
 SHARDS = ("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors")
@@ -18,3 +19,16 @@ def make_model(directory: Path, shard_bytes: int = 9000) -> Path:
     for path in directory.rglob("*"):
         path.chmod(0o755 if path.is_dir() else 0o644)
     return directory
+
+
+def spoil_unseen(path: Path) -> None:
+    """Other content under the same size, inode and modification time, as a bad disk gives it."""
+    facts = path.stat()
+    mode = facts.st_mode & 0o777
+    path.chmod(0o644)
+    with path.open("r+b") as file:
+        first = file.read(1)
+        file.seek(0)
+        file.write(bytes([first[0] ^ 0xFF]))
+    path.chmod(mode)
+    os.utime(path, ns=(facts.st_atime_ns, facts.st_mtime_ns))

@@ -9,7 +9,7 @@ from warmpod.protocol import RECEIPT_NAME
 from warmpod.weights import manifest, receipt
 from warmpod.weights.findings import Finding, summary
 from warmpod.weights.receipt import Receipt, Seen
-from warmpod.weights.verify import Verification, expectations, verify
+from warmpod.weights.verify import Verification, expectations, unverified, verify
 
 
 @pytest.fixture
@@ -155,7 +155,7 @@ def test_an_empty_or_absent_image_is_a_finding(tmp_path: Path, make) -> None:
 def test_a_receipt_spares_reading(model: Path) -> None:
     first, _ = check(model)
 
-    def refuse(path: Path, **_: object) -> str:
+    def refuse(path: Path, *_: object, **__: object) -> str:
         raise AssertionError(f"{path} was read again")
 
     with pytest.MonkeyPatch.context() as patch:
@@ -181,7 +181,7 @@ def test_a_receipt_does_not_vouch_for_a_changed_file(model: Path, change) -> Non
     first, _ = check(model)
     change(model / SHARDS[0])
     paths = [file.path for file in expectations(model).files]
-    assert not first.receipt.vouches_for(model, paths)
+    assert not first.receipt.knows(model, paths)
     second, _ = check(model, first.receipt)
     assert bool(second.findings) == (change is replace_file)
 
@@ -189,7 +189,7 @@ def test_a_receipt_does_not_vouch_for_a_changed_file(model: Path, change) -> Non
 def test_a_bad_file_is_not_read_again_either(model: Path) -> None:
     flip(model)
     first, _ = check(model)
-    assert first.receipt.vouches_for(model, [SHARDS[0]])
+    assert first.receipt.knows(model, [SHARDS[0]])
     assert check(model, first.receipt)[0] == first
 
 
@@ -200,6 +200,73 @@ def test_a_receipt_survives_the_disk(model: Path, tmp_path: Path) -> None:
     assert receipt.load(path) == first.receipt
     assert path.stat().st_mode & 0o777 == 0o644
     assert list(tmp_path.glob("*.new")) == []
+
+
+@pytest.fixture
+def boot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Write another word into it, and the node has started again."""
+    path = tmp_path / "boot_id"
+    path.write_text("first\n")
+    monkeypatch.setattr(receipt, "BOOT_ID", path)
+    return path
+
+
+SEEN = [Seen("a", 1, 2, 3, "0"), Seen("b", 1, 2, 4, "0")]
+
+
+def test_a_receipt_says_nothing_after_the_node_has_started_again(
+    tmp_path: Path, boot: Path
+) -> None:
+    path = tmp_path / RECEIPT_NAME
+    Receipt(SEEN).save(path)
+    assert receipt.load(path) == Receipt(SEEN)
+    boot.write_text("second\n")
+    assert receipt.load(path) == Receipt()
+
+
+def test_nodes_that_share_a_volume_all_sign_its_receipt(tmp_path: Path, boot: Path) -> None:
+    path = tmp_path / RECEIPT_NAME
+    Receipt(SEEN).save(path)
+    boot.write_text("second\n")
+    Receipt(SEEN).save(path)
+    for name in ("first", "second"):
+        boot.write_text(name)
+        assert receipt.load(path) == Receipt(SEEN)
+
+
+def test_other_files_need_new_signatures(tmp_path: Path, boot: Path) -> None:
+    path = tmp_path / RECEIPT_NAME
+    Receipt(SEEN).save(path)
+    boot.write_text("second\n")
+    Receipt(SEEN[:1]).save(path)
+    boot.write_text("first\n")
+    assert receipt.load(path) == Receipt()
+
+
+def test_what_is_not_known_to_be_right_is_named_without_reading(model: Path) -> None:
+    first, _ = check(model)
+    promised = expectations(model)
+
+    def lacking(known: Receipt) -> dict[str, str]:
+        return {found.path: found.reason for found in unverified(model, promised, known)}
+
+    assert lacking(first.receipt) == {}
+    assert lacking(first.receipt.without(["config.json"])) == {"config.json": reasons.NOT_RESIDENT}
+    touch(model / SHARDS[0])
+    os.truncate(model / SHARDS[1], 10)
+    (model / "config.json").unlink()
+    assert lacking(first.receipt) == {
+        "config.json": reasons.WEIGHTS_MISSING,
+        SHARDS[0]: reasons.NOT_RESIDENT,
+        SHARDS[1]: reasons.SIZE_MISMATCH,
+    }
+
+
+def test_a_file_that_was_read_and_is_wrong_stays_wrong(model: Path) -> None:
+    flip(model)
+    result, _ = check(model)
+    (found,) = unverified(model, expectations(model), result.receipt)
+    assert (found.path, found.reason) == (SHARDS[0], reasons.DIGEST_MISMATCH)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,66 @@
+"""Weights that lie where engines read them, in an image volume, a claim or a folder of the node:
+verified there, and never written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from warmpod.agent.progress import Progress, Stage
+from warmpod.agent.weights import Check, Doubts, Survey, unchecked
+from warmpod.weights import receipt as receipts
+from warmpod.weights.receipt import Receipt
+from warmpod.weights.verify import expectations, unverified, verify
+
+HINT = (
+    "this cannot be repaired in place: if only this node reports it, remove the image on the node "
+    "(crictl rmi IMAGE) and delete this pod, so that it is pulled again; else put the right files "
+    "into the source that spec.model names"
+)
+
+
+class InPlaceWeights:
+    """The receipt is the agent's own, because the directory cannot be written."""
+
+    hint = HINT
+
+    def __init__(self, directory: Path, receipt_path: Path, check: Check = unchecked) -> None:
+        self.directory = directory
+        self._check = check
+        self.doubts = Doubts()
+        self._receipt_path = receipt_path
+        self._receipt = receipts.load(receipt_path)
+
+    def survey(self) -> Survey:
+        expected = expectations(self.directory)
+        if expected.findings:
+            return Survey(expected, expected.findings)
+        found = unverified(self.directory, expected, self._receipt)
+        return self._with_objection(Survey(expected, self.doubts.beside(found)))
+
+    def prepare(self, progress: Progress) -> Survey:
+        expected = expectations(self.directory)
+        if expected.findings:
+            return Survey(expected, expected.findings)
+        with self.doubts.settled() as doubted:
+            receipt = self._receipt.without(doubted)
+            if not receipt.knows(self.directory, (file.path for file in expected.files)):
+                progress.begin(Stage.VERIFYING, expected.size)
+            result = verify(self.directory, expected, receipt, progress.watch)
+            self._keep(result.receipt)
+        return self._with_objection(Survey(expected, result.findings))
+
+    def known(self) -> Receipt:
+        return self._receipt
+
+    def _with_objection(self, survey: Survey) -> Survey:
+        """A Check counts only of files that fit their manifest."""
+        objection = None if survey.findings else self._check(self.directory)
+        return survey if objection is None else Survey(survey.expected, (objection,))
+
+    def _keep(self, receipt: Receipt) -> None:
+        if receipt == self._receipt:
+            return
+        self._receipt = receipt
+        # Without the directory (none was mounted) only a restart of the container costs more.
+        if self._receipt_path.parent.is_dir():
+            receipt.save(self._receipt_path)

@@ -1,0 +1,53 @@
+"""From the settings to the parts that keep each set of weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from warmpod.agent.config import AgentConfig, Medium, WeightSet
+from warmpod.agent.inplace import HINT, InPlaceWeights
+from warmpod.agent.nodecopy import NodeCopies
+from warmpod.agent.nodememory import NodeMemoryWeights
+from warmpod.agent.staged import StagedWeights
+from warmpod.agent.weights import Untouched, Weights
+
+
+@dataclass(frozen=True)
+class Copies:
+    """The copies that this WarmModel shares with others of the node; None where it has none."""
+
+    staged: NodeCopies | None
+    memory: NodeCopies | None
+
+    @classmethod
+    def of(cls, config: AgentConfig) -> Copies:
+        remote = [weights.key for weights in config.sets if weights.remote is not None]
+        memory = config.medium is Medium.NODE_MEMORY
+        return cls(
+            NodeCopies(config.stage_root, config.model_uid, remote) if remote else None,
+            NodeCopies(config.node_root, config.model_uid, [s.key for s in config.sets])
+            if memory
+            else None,
+        )
+
+    def __iter__(self) -> Iterator[NodeCopies]:
+        return (copies for copies in (self.staged, self.memory) if copies is not None)
+
+
+def place(config: AgentConfig, weights: WeightSet, copies: Copies) -> Weights:
+    """Where engines read this set, or, with PodMemory, where their pods copy it from."""
+    if copies.memory is None:
+        return _origin(config, weights, copies)
+    origin = (
+        _origin(config, weights, copies)
+        if weights.remote is not None
+        else Untouched(weights.source, HINT)
+    )
+    return NodeMemoryWeights(origin, copies.memory, weights.key)
+
+
+def _origin(config: AgentConfig, weights: WeightSet, copies: Copies) -> Weights:
+    if weights.remote is not None and copies.staged is not None:
+        return StagedWeights(copies.staged, weights.key, weights.remote, weights.credentials)
+    return InPlaceWeights(weights.source, config.state_dir / f"receipt-{weights.name}.json")

@@ -1,0 +1,103 @@
+"""What the keeper wants of a place where weights lie, whatever the medium and the source."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from warmpod.agent.progress import Progress
+from warmpod.weights.findings import Finding
+from warmpod.weights.receipt import Receipt
+from warmpod.weights.verify import Expectations, expectations
+
+# Who else has a say about a directory, such as a signature; asked at each look.
+Check = Callable[[Path], Finding | None]
+
+
+def unchecked(_: Path) -> Finding | None:
+    """The Check of a source that nobody else has a say about."""
+    return None
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What a directory must hold, and what keeps it from being used."""
+
+    expected: Expectations
+    findings: tuple[Finding, ...]
+
+
+class Doubts:
+    """Files whose receipt says that they are right, while somebody who read them says not.
+    Added from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._findings: dict[str, Finding] = {}
+
+    def add(self, findings: Iterable[Finding]) -> None:
+        with self._lock:
+            self._findings.update({finding.path: finding for finding in findings})
+
+    def beside(self, findings: Iterable[Finding]) -> tuple[Finding, ...]:
+        """These findings and the doubts, which say more where both name a file."""
+        with self._lock:
+            return tuple((({f.path: f for f in findings}) | self._findings).values())
+
+    @contextmanager
+    def settled(self) -> Iterator[frozenset[str]]:
+        """The doubted files. They are read again meanwhile; if that fails, they stay doubted."""
+        with self._lock:
+            doubted = dict(self._findings)
+        yield frozenset(doubted)
+        with self._lock:
+            for path, finding in doubted.items():
+                if self._findings.get(path) is finding:
+                    del self._findings[path]
+
+
+class Weights(Protocol):
+    """One set of weights in the place where it is read from. `hint` is what a person can do about
+    findings that are left; empty where the agent repairs everything itself."""
+
+    directory: Path
+    doubts: Doubts
+    hint: str
+
+    def survey(self) -> Survey:
+        """Look without reading content."""
+
+    def prepare(self, progress: Progress) -> Survey:
+        """Put right what can be put right, and tell what is left. Begins a stage only when
+        content has to be read. Raises SourceError, NoRoom, OSError, Cancelled."""
+
+    def known(self) -> Receipt:
+        """What was read since the node started."""
+
+
+class Untouched:
+    """A source that is only copied from: verified on the way into the copy."""
+
+    def __init__(self, directory: Path, hint: str, check: Check = unchecked) -> None:
+        self.directory = directory
+        self._check = check
+        self.doubts = Doubts()
+        self.hint = hint
+
+    def survey(self) -> Survey:
+        expected = expectations(self.directory)
+        if expected.findings:
+            return Survey(expected, expected.findings)
+        objection = self._check(self.directory)
+        return Survey(expected, () if objection is None else (objection,))
+
+    def prepare(self, progress: Progress) -> Survey:
+        del progress  # nothing is read
+        return self.survey()
+
+    def known(self) -> Receipt:
+        return Receipt()
