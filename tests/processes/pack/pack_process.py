@@ -27,6 +27,7 @@ class CraneRegistry:
         self.host = "127.0.0.1:0"
 
     def start(self) -> None:
+        self.disk.mkdir(exist_ok=True)
         command = [str(binary("crane")), "registry", "serve"]
         self._process = subprocess.Popen(
             [*command, f"--address={self.host}", f"--disk={self.disk}"],
