@@ -1,5 +1,6 @@
 """The chain from a key to the files in a directory, each link of it cut once."""
 
+import asyncio
 import base64
 import json
 import shutil
@@ -12,6 +13,9 @@ from support import signing
 from support.registry import Registry, serving
 from unit.weights.models import SHARDS, make_model
 from warmpod.agent import signed_image
+from warmpod.agent.config import AgentConfig
+from warmpod.agent.progress import Progress
+from warmpod.agent.sets import Copies, place
 from warmpod.agent.signature import ASK_SECONDS, SignatureCheck
 from warmpod.agent.signed_image import Wanted
 from warmpod.reasons import SIGNATURE_INVALID, SIGNATURE_MISSING, SIGNATURE_UNCHECKED
@@ -78,8 +82,6 @@ def reason(finding: Finding | None) -> str | None:
 
 async def in_thread(image: Image, **given: object) -> Finding | None:
     """As in the agent: the caller's thread has no event loop."""
-    import asyncio
-
     return await asyncio.to_thread(lambda: image.look(**given))
 
 
@@ -123,8 +125,6 @@ async def test_not_signed(image: Image) -> None:
 async def test_signed_later(image: Image) -> None:
     packed = await image.push()
     checker = image.checker()
-    import asyncio
-
     assert reason(await asyncio.to_thread(checker.look, image.mounted)) == SIGNATURE_MISSING
     image.sign(packed.digest)
     assert reason(await asyncio.to_thread(checker.look, image.mounted)) == SIGNATURE_MISSING
@@ -290,3 +290,32 @@ async def test_pull_secrets_are_tried_in_turn(image: Image, tmp_path: Path, toke
     wrong = secret(tmp_path / "0", image.registry.host, "me:wrong")
     right = secret(tmp_path / "1", image.registry.host, "me:secret")
     assert await in_thread(image, pull_secrets=(wrong, right)) is None
+
+
+@pytest.mark.parametrize("medium", ["Image", "NodeMemory"])
+async def test_the_agent_wants_a_signature_for_every_medium(
+    image: Image, tmp_path: Path, medium: str
+) -> None:
+    packed = await image.push()
+    verify = {"image": f"{image.registry.host}/{REPOSITORY}:1.0", "publicKey": image.key.pem}
+    weights_set = {"name": "x", "source": str(image.mounted), "key": "k", "verify": verify}
+    config = AgentConfig.from_document(
+        {
+            "model": "x",
+            "model_uid": "u",
+            "medium": medium,
+            "sets": [weights_set],
+            "node_root": str(tmp_path / "node"),
+            "state_dir": str(image.state),
+        }
+    )
+
+    def prepared() -> tuple[Finding, ...]:
+        weights = place(config, config.sets[0], Copies.of(config))
+        return (weights.survey().findings and weights.prepare(Progress()).findings) or ()
+
+    (finding,) = await asyncio.to_thread(prepared)
+    assert finding.reason == SIGNATURE_MISSING
+    assert not list((tmp_path / "node").rglob("*.safetensors"))
+    image.sign(packed.digest)
+    assert await asyncio.to_thread(prepared) == ()
