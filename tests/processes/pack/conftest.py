@@ -43,7 +43,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def pack(tmp_path: Path) -> Iterator[Pack]:
     """Starts `warmpod pack` with these arguments, with a home of its own."""
     started: list[subprocess.Popen[str]] = []
-    environment = os.environ | {
+    own = {
         "PYTHONPATH": str(OPERATOR),
         "HOME": str(tmp_path),
         "DOCKER_CONFIG": str(tmp_path / "docker"),
@@ -56,7 +56,7 @@ def pack(tmp_path: Path) -> Iterator[Pack]:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env=environment,
+            env=os.environ | own,
         )
         started.append(process)
         return process
