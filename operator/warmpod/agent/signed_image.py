@@ -16,7 +16,8 @@ from warmpod.reasons import (
     SIGNATURE_UNCHECKED,
     Reason,
 )
-from warmpod.registry.client import INDEX_TYPES, Client, digest_of, document_in, opened
+from warmpod.registry.answers import digest_of, document_in
+from warmpod.registry.client import INDEX_TYPES, Client, opened
 from warmpod.registry.credentials import Credential, of_pull_secrets
 from warmpod.registry.errors import Denied, NotFound, RegistryError
 from warmpod.registry.reference import parse_reference

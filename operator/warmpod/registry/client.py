@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Any
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
-from multidict import CIMultiDictProxy
 from yarl import URL
 
+from warmpod.registry.answers import Answer, bounded_body, digest_of, document_in
 from warmpod.registry.authorization import Authorization
 from warmpod.registry.credentials import Credential
 from warmpod.registry.errors import Denied, NotFound, RegistryError, Unreachable
@@ -31,44 +28,11 @@ ACCEPT = ", ".join(
         "application/vnd.docker.distribution.manifest.v2+json",
     )
 )
-#: Bytes of an answer that are read: the size up to which every registry takes a manifest.
-ANSWER_BYTES = 4 * 1024 * 1024
 #: Seconds without a byte after which a request counts as lost.
 SILENCE_SECONDS = 60
 #: Seconds before a request is repeated, one after another.
 DELAYS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
-#: Seconds that a registry may ask us to wait (Retry-After).
-LONGEST_DELAY = 60.0
 REPEATED = frozenset((408, 429, 500, 502, 503, 504))
-
-
-@dataclass(frozen=True)
-class Answer:
-    status: int
-    headers: CIMultiDictProxy[str]
-    body: bytes
-    url: URL
-
-    @property
-    def location(self) -> URL | None:
-        """Where the registry wants the next request of an upload."""
-        given = self.headers.get("Location")
-        # Encoded as it is: some registries put signed state into it.
-        return self.url.join(URL(given, encoded=True)) if given else None
-
-    @property
-    def retry_after(self) -> float | None:
-        given = self.headers.get("Retry-After", "")
-        return min(float(given), LONGEST_DELAY) if given.isdigit() else None
-
-    def __str__(self) -> str:
-        """The status, and what the registry says about it."""
-        try:
-            errors = json.loads(self.body)["errors"]
-            said = "; ".join(f"{e.get('code', '')} {e.get('message', '')}".strip() for e in errors)
-        except (ValueError, KeyError, TypeError, AttributeError):
-            said = self.body[:200].decode(errors="replace").strip()
-        return f"{self.status} {said}".strip()
 
 
 class Client:
@@ -130,7 +94,7 @@ class Client:
         async with self._session.request(
             method, url, headers=sent, data=data, timeout=timeout, proxy=_proxy(url)
         ) as response:
-            body = await _bounded(response)
+            body = await bounded_body(response)
             return Answer(response.status, response.headers, body, response.url)
 
     async def ask(
@@ -215,21 +179,6 @@ class Client:
         return answer.body
 
 
-def document_in(content: bytes) -> dict[str, Any]:
-    """A JSON object. Raises RegistryError for anything else."""
-    try:
-        document = json.loads(content)
-    except ValueError as error:
-        raise RegistryError(f"the registry sends a manifest that is not JSON: {error}") from error
-    if not isinstance(document, dict):
-        raise RegistryError("the registry sends a manifest that is not a JSON object")
-    return document
-
-
-def digest_of(content: bytes) -> str:
-    return f"sha256:{hashlib.sha256(content).hexdigest()}"
-
-
 @asynccontextmanager
 async def opened(
     image: str,
@@ -251,13 +200,3 @@ def _proxy(url: URL) -> str | None:
     if url.host is None or proxy_bypass(url.host):
         return None
     return getproxies().get(url.scheme)
-
-
-async def _bounded(response: aiohttp.ClientResponse) -> bytes:
-    """Raises RegistryError for an answer that is too long."""
-    body = bytearray()
-    async for piece in response.content.iter_any():
-        body += piece
-        if len(body) > ANSWER_BYTES:
-            raise RegistryError(f"{response.url} sends more than {ANSWER_BYTES} bytes")
-    return bytes(body)

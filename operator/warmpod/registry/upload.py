@@ -15,7 +15,8 @@ from typing import Protocol
 import aiohttp
 from yarl import URL
 
-from warmpod.registry.client import REPEATED, Answer, Client
+from warmpod.registry.answers import Answer
+from warmpod.registry.client import REPEATED, Client
 from warmpod.registry.errors import RegistryError, Unreachable
 from warmpod.registry.reference import Reference
 
