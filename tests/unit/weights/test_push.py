@@ -97,7 +97,8 @@ async def test_a_file_that_changes_between_hashing_and_sending(tmp_path: Path) -
 
     class Spoiler(Seen):
         def read(self, count: int) -> None:
-            (tmp_path / "model" / SHARDS[1]).write_bytes(b"short")
+            # The first layer that is made: its size is known by now.
+            (tmp_path / "model" / SHARDS[0]).write_bytes(b"short")
 
     with serving() as registry:
         with pytest.raises(WeightsError, match="its size changed"):
