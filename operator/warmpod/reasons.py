@@ -271,6 +271,24 @@ DIGEST_MISMATCH = Reason(
     "A weights file has other content than its manifest says.",
     "Build and push the image again; suspect the node's disk if only one node reports it.",
 )
+SIGNATURE_MISSING = Reason(
+    "SignatureMissing",
+    "spec.model.verify is set, and the weights image is not signed.",
+    "Sign it: cosign sign --key cosign.key IMAGE@DIGEST, as the message says.",
+)
+SIGNATURE_INVALID = Reason(
+    "SignatureInvalid",
+    "The signature of the weights image, or what it vouches for, does not fit spec.model.verify "
+    "and the files on the node.",
+    "The message says which. Make the image with warmpod pack, sign its digest with the key that "
+    "belongs to spec.model.verify.publicKey, and name the image by that digest.",
+)
+SIGNATURE_UNCHECKED = Reason(
+    "SignatureUnchecked",
+    "The registry could not be asked for the signature of the weights image; it is asked again.",
+    "Make the registry reachable from pods on the node, with a secret in "
+    "spec.pod.imagePullSecrets if it wants credentials.",
+)
 WEIGHTS_NOT_READABLE = Reason(
     "WeightsNotReadable",
     "The agent may not read a weights file.",

@@ -45,6 +45,8 @@ class HubHandler(FileHandler):
         parts = path.strip("/").split("/")
         if path.startswith("/cdn/"):
             self.send_file(self.server.root / path.removeprefix("/cdn/"), {})
+        elif parts[:2] == ["api", "models"] and parts[4:5] == ["tree"]:
+            self._tree("/".join(parts[2:4]), parts[5])
         elif parts[:2] == ["api", "models"] and len(parts) in (4, 6):
             self._information("/".join(parts[2:4]), parts[5] if len(parts) == 6 else "main")
         elif len(parts) >= 5 and parts[2] == "resolve":
@@ -65,6 +67,20 @@ class HubHandler(FileHandler):
         }
         body = json.dumps(document).encode()
         self.send_body(200, body, {"Content-Type": "application/json"})
+
+    def _tree(self, repository: str, revision: str) -> None:
+        if not self._may_see(repository, revision):
+            return
+        folder = self.server.root / repository
+        entries = []
+        for path in self.server.files(repository):
+            found = self._sibling(folder, path)
+            entry = {"type": "file", "path": found["rfilename"], "oid": found["blobId"]}
+            entry["size"] = found["size"]
+            if isinstance(lfs := found.get("lfs"), dict):
+                entry["lfs"] = lfs | {"oid": lfs["sha256"]}
+            entries.append(entry)
+        self.send_body(200, json.dumps(entries).encode(), {"Content-Type": "application/json"})
 
     def _sibling(self, folder: Path, path: Path) -> dict[str, object]:
         name, size = path.relative_to(folder).as_posix(), path.stat().st_size

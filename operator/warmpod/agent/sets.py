@@ -10,7 +10,7 @@ from warmpod.agent.inplace import HINT, InPlaceWeights
 from warmpod.agent.nodecopy import NodeCopies
 from warmpod.agent.nodememory import NodeMemoryWeights
 from warmpod.agent.staged import StagedWeights
-from warmpod.agent.weights import Untouched, Weights
+from warmpod.agent.weights import Check, Untouched, Weights, unchecked
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def place(config: AgentConfig, weights: WeightSet, copies: Copies) -> Weights:
     origin = (
         _origin(config, weights, copies)
         if weights.remote is not None
-        else Untouched(weights.source, HINT)
+        else Untouched(weights.source, HINT, _check(config, weights))
     )
     return NodeMemoryWeights(origin, copies.memory, weights.key)
 
@@ -50,4 +50,15 @@ def place(config: AgentConfig, weights: WeightSet, copies: Copies) -> Weights:
 def _origin(config: AgentConfig, weights: WeightSet, copies: Copies) -> Weights:
     if weights.remote is not None and copies.staged is not None:
         return StagedWeights(copies.staged, weights.key, weights.remote, weights.credentials)
-    return InPlaceWeights(weights.source, config.state_dir / f"receipt-{weights.name}.json")
+    receipt = config.state_dir / f"receipt-{weights.name}.json"
+    return InPlaceWeights(weights.source, receipt, _check(config, weights))
+
+
+def _check(config: AgentConfig, weights: WeightSet) -> Check:
+    if weights.verify is None:
+        return unchecked
+    # Cryptography takes memory that other agents need not pay for.
+    from warmpod.agent.signature import SignatureCheck
+    from warmpod.agent.signed_image import Wanted
+
+    return SignatureCheck(Wanted.from_document(weights.verify), config.state_dir).look

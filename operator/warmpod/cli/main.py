@@ -14,13 +14,11 @@ import typer
 from rich.console import Console, RenderableType
 from rich.markup import escape
 
-from warmpod.cli import golden, plans, render, timeline, waterfall
+from warmpod.cli import golden, packing, plans, render, timeline, waterfall
 from warmpod.cli.cluster import Cluster, ClusterError, Document, Snapshot
-from warmpod.weights.findings import WeightsError
-from warmpod.weights.pack import pack as pack_directory
 
 app = typer.Typer(
-    help="Look at WarmModels, record golden answers, and pack model directories into images.",
+    help="Look at WarmModels, record golden answers, and pack models into images.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
@@ -161,28 +159,35 @@ def plan(
 
 @app.command()
 def pack(
-    directory: Annotated[Path, typer.Argument(help="A model as Hugging Face lays it out.")],
-    output: Annotated[Path, typer.Argument(help="New directory for the OCI layout.")],
+    source: Annotated[
+        str,
+        typer.Argument(help="A model's directory, or hf://ORGANISATION/NAME[@REVISION]."),
+    ],
+    destination: Annotated[
+        str,
+        typer.Argument(
+            help="REGISTRY/REPOSITORY:TAG, or a new directory for an OCI layout (./DIR or oci:DIR)."
+        ),
+    ],
+    include: Annotated[
+        list[str] | None, typer.Option(help="Pattern of files to take; may be given several times.")
+    ] = None,
+    exclude: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Pattern of files to leave out (original/*); may be given several times."
+        ),
+    ] = None,
 ) -> None:
-    """Make a weights image of a model directory, one layer a shard."""
+    """Make a weights image of a model, one layer a shard, and push it.
 
-    def progress(path: str, size: int) -> None:
-        console.print(f"packed {escape(path)} ({size} bytes)", soft_wrap=True)
-
+    Credentials are those of docker login (or podman, crane, a credential helper). Layers that the
+    registry has are not sent again, so an interrupted push is continued by the same command.
+    """
     try:
-        packed = pack_directory(directory, output, progress)
-    except (WeightsError, OSError) as error:
+        packing.run(source, destination, include or [], exclude or [], console, errors)
+    except packing.PackError as error:
         _fail(str(error))
-    console.print(
-        f"{packed.digest}: {packed.layers} layers, {packed.manifest.size} bytes of model",
-        soft_wrap=True,
-    )
-    console.print("Push it with one of:")
-    console.print(f"  crane push {escape(str(output))} REGISTRY/REPOSITORY:TAG", soft_wrap=True)
-    console.print(
-        f"  skopeo copy --all oci:{escape(str(output))} docker://REGISTRY/REPOSITORY:TAG",
-        soft_wrap=True,
-    )
 
 
 def _running_plan(name: str, namespace: str | None, cluster: Cluster) -> Document:

@@ -20,6 +20,7 @@ import aiohttp
 
 from warmpod.controller.answers import Answers
 from warmpod.controller.views import Key
+from warmpod.registry.reference import Reference, parse_reference
 
 logger = logging.getLogger(__name__)
 
@@ -63,42 +64,6 @@ class Unresolved:
 
 
 Resolution = Resolved | NotFound | Unresolved
-
-
-@dataclass(frozen=True, slots=True)
-class Reference:
-    host: str
-    repository: str
-    tag: str
-    digest: str
-
-    @property
-    def manifest_url(self) -> str:
-        host = "registry-1.docker.io" if self.host == "docker.io" else self.host
-        scheme = "http" if _is_local(host) else "https"
-        return f"{scheme}://{host}/v2/{self.repository}/manifests/{self.digest or self.tag}"
-
-
-def parse_reference(image: str) -> Reference:
-    """`[host/]repository[:tag][@digest]`, with Docker's defaults as the kubelet applies them."""
-    name, _, digest = image.partition("@")
-    head, slash, rest = name.partition("/")
-    if slash and ("." in head or ":" in head or head == "localhost"):
-        host, path = head, rest
-    else:
-        host, path = "docker.io", name
-    repository, colon, tag = path.rpartition(":")
-    if not colon:
-        repository, tag = path, "latest"
-    if host == "docker.io" and "/" not in repository:
-        repository = f"library/{repository}"
-    return Reference(host, repository, tag, digest)
-
-
-def _is_local(host: str) -> bool:
-    """Hosts for which container tools speak plain HTTP."""
-    name = host.rpartition(":")[0] or host
-    return name == "localhost" or name.startswith("127.") or name.endswith(".local")
 
 
 async def resolve(session: aiohttp.ClientSession, image: str) -> Resolution:

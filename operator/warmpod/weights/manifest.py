@@ -5,6 +5,7 @@ Run as `python -m warmpod.weights.manifest DIR` to write `DIR/warmpod-manifest.j
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import sys
@@ -48,6 +49,11 @@ class Manifest:
         """Bytes of all files together."""
         return sum(entry.size for entry in self.files)
 
+    @property
+    def digest(self) -> str:
+        """`sha256:…` of the document, which names the content of all files."""
+        return f"sha256:{hashlib.sha256(self.to_json()).hexdigest()}"
+
     def to_json(self) -> bytes:
         """The same bytes for the same files, because they become part of an image digest."""
         files = [{"path": e.path, "size": e.size, "sha256": e.sha256} for e in self.files]
@@ -76,6 +82,12 @@ def model_files(directory: Path) -> list[str]:
 
 def read(directory: Path) -> Manifest | None:
     """The manifest in `directory`, None when there is none. Raises WeightsError when unusable."""
+    content = read_bytes(directory)
+    return None if content is None else parse(content)
+
+
+def read_bytes(directory: Path) -> bytes | None:
+    """The manifest as it is written, which is what its digest is about. Raises WeightsError."""
     path = directory / MANIFEST_NAME
     try:
         with path.open("rb") as file:
@@ -86,7 +98,7 @@ def read(directory: Path) -> Manifest | None:
         raise WeightsError(f"{MANIFEST_NAME}: cannot be read: {error.strerror}") from error
     if len(content) > MAX_MANIFEST_BYTES:
         raise WeightsError(f"{MANIFEST_NAME}: larger than {MAX_MANIFEST_BYTES} bytes")
-    return parse(content)
+    return content
 
 
 def parse(content: bytes) -> Manifest:

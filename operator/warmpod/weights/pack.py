@@ -1,39 +1,38 @@
 """A model directory becomes an image in an OCI layout directory.
 
-The image is what `FROM scratch` and one COPY a shard would give, but the digest depends on
-nothing except the files: names are sorted, times are 0, owners are root, modes are fixed. One
-layer a shard lets a registry client transfer shards in parallel and again one by one. Layers
-are plain tar: weights do not compress, and a node unpacks plain tar at the speed of its disk.
+The digest depends on nothing except the files: names are sorted, times are 0, owners are root,
+modes are fixed. One layer a shard lets a registry client transfer shards in parallel and again one
+by one. Layers are plain tar: weights do not compress, and a node unpacks plain tar at the speed of
+its disk.
 """
 
 from __future__ import annotations
 
-import hashlib
-import io
 import json
-import os
-import tarfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
-from typing import IO, Any, Protocol, cast
+from fnmatch import fnmatchcase
+from pathlib import Path
 
 from warmpod.weights.findings import WeightsError
-from warmpod.weights.hashing import map_in_threads
+from warmpod.weights.hashing import map_in_threads, sha256_of
+from warmpod.weights.image import (
+    INDEX_TYPE,
+    Descriptor,
+    Document,
+    ImageDocuments,
+    documents,
+    layer_descriptor,
+)
+from warmpod.weights.layer import Layer, layer_of
 from warmpod.weights.manifest import MANIFEST_NAME, Entry, Manifest, model_files
 
-LAYER_TYPE = "application/vnd.oci.image.layer.v1.tar"
-CONFIG_TYPE = "application/vnd.oci.image.config.v1+json"
-MANIFEST_TYPE = "application/vnd.oci.image.manifest.v1+json"
-INDEX_TYPE = "application/vnd.oci.image.index.v1+json"
-# Weights run on any processor, but a container runtime refuses an image that does not name its
-# own. Both entries share the same layers.
-ARCHITECTURES = ("amd64", "arm64")
 SHARD_SUFFIX = ".safetensors"
-COPY_BYTES = 1024 * 1024
+# Other files of this many bytes get a layer of their own too: shards of other formats.
+LARGE_BYTES = 64 * 1024 * 1024
 
-Descriptor = dict[str, Any]
 Progress = Callable[[str, int], None]
+Patterns = Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -45,192 +44,115 @@ class PackedImage:
     manifest: Manifest
 
 
+@dataclass(frozen=True)
+class Model:
+    """A model directory, and how its files go into layers."""
+
+    source: Path
+    shards: tuple[str, ...]
+    small: tuple[str, ...]
+
+    @classmethod
+    def of(cls, source: Path, include: Patterns = (), exclude: Patterns = ()) -> Model:
+        """Raises WeightsError when the model is not whole. Patterns as in `is_wanted`."""
+        files = [path for path in model_files(source) if is_wanted(path, include, exclude)]
+        if not files:
+            raise WeightsError(f"{source}: the patterns leave no file of the model")
+        shards = tuple(path for path in files if _is_shard(source, path))
+        return cls(source, shards, tuple(path for path in files if path not in shards))
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files together."""
+        return sum((self.source / path).stat().st_size for path in (*self.shards, *self.small))
+
+    def shard_layer(self, path: str) -> Layer:
+        return layer_of(self.source, [path])
+
+    def first_layer(self, shards: Iterable[Entry]) -> tuple[Layer, Manifest]:
+        """Small files and the manifest. It comes first in the image, but is made last, because
+        the manifest holds the digests that were computed while the shards were read."""
+        manifest = Manifest.of([*map(self._entry, self.small), *shards])
+        content = {MANIFEST_NAME: manifest.to_json()}
+        return layer_of(self.source, self.small, content), manifest
+
+    def _entry(self, path: str) -> Entry:
+        file = self.source / path
+        return Entry(path, file.stat().st_size, sha256_of(file))
+
+
+def is_wanted(path: str, include: Patterns, exclude: Patterns) -> bool:
+    """Patterns as Hugging Face's clients take them: `*` goes across folders, a pattern that ends
+    in `/` means everything below. No `include` means all."""
+
+    def fits(patterns: Patterns) -> bool:
+        return any(fnmatchcase(path, p + "*" if p.endswith("/") else p) for p in patterns)
+
+    return (not include or fits(include)) and not fits(exclude)
+
+
+def _is_shard(source: Path, path: str) -> bool:
+    return path.endswith(SHARD_SUFFIX) or (source / path).stat().st_size >= LARGE_BYTES
+
+
 def pack(source: Path, layout: Path, progress: Progress = lambda path, size: None) -> PackedImage:
-    """Write `source` as an image into the new or empty directory `layout`.
+    """`pack_model` of a whole directory."""
+    return pack_model(Model.of(source), layout, progress)
+
+
+def pack_model(model: Model, layout: Path, progress: Progress) -> PackedImage:
+    """Write an image into the new or empty directory `layout`.
 
     `progress(path, bytes)` is called from worker threads when a file has been written. Raises
-    WeightsError when the model is not whole or `layout` is in use, OSError when writing fails.
+    WeightsError when a file changes meanwhile or `layout` is in use, OSError when writing fails.
     """
-    files = model_files(source)
     _prepare(layout)
-    shards = [path for path in files if path.endswith(SHARD_SUFFIX)]
-    small = [path for path in files if not path.endswith(SHARD_SUFFIX)]
 
     def shard_layer(path: str) -> tuple[Descriptor, list[Entry]]:
-        return _write_layer(source, layout, [path], progress)
+        return _write_layer(layout, model.shard_layer(path), progress)
 
-    packed = map_in_threads(shard_layer, shards)
-    entries = [entry for _, layer_entries in packed for entry in layer_entries]
-    first, manifest = _write_first_layer(source, layout, small, entries, progress)
-    layers = [first, *(descriptor for descriptor, _ in packed)]
-    digest = _write_index(layout, layers)
+    packed = map_in_threads(shard_layer, model.shards)
+    shards = [entry for _, entries in packed for entry in entries]
+    first, manifest = model.first_layer(shards)
+    layers = [_write_layer(layout, first, progress)[0], *(descriptor for descriptor, _ in packed)]
+    digest = _write_documents(layout, documents(layers, manifest.digest))
     return PackedImage(digest, len(layers), manifest)
 
 
 def _prepare(layout: Path) -> None:
     if layout.exists() and (not layout.is_dir() or any(layout.iterdir())):
         raise WeightsError(f"{layout} exists and is not empty; name a new directory")
-    (layout / "blobs" / "sha256").mkdir(parents=True)
+    _blobs(layout).mkdir(parents=True)
     (layout / "oci-layout").write_text('{"imageLayoutVersion": "1.0.0"}')
 
 
-def _write_layer(
-    source: Path, layout: Path, paths: Sequence[str], progress: Progress
-) -> tuple[Descriptor, list[Entry]]:
-    with _LayerWriter(layout) as layer:
-        entries = [layer.add_file(source / path, path) for path in paths]
-        for entry in entries:
-            progress(entry.path, entry.size)
-    return layer.descriptor, entries
+def _blobs(layout: Path) -> Path:
+    return layout / "blobs" / "sha256"
 
 
-def _write_first_layer(
-    source: Path, layout: Path, small: Sequence[str], shards: Iterable[Entry], progress: Progress
-) -> tuple[Descriptor, Manifest]:
-    """Small files and the manifest. It comes first in the image, but is written last, because
-    the manifest holds the digests that were computed while the shards were copied."""
-    with _LayerWriter(layout) as layer:
-        entries = [layer.add_file(source / path, path) for path in small]
-        manifest = Manifest.of([*entries, *shards])
-        layer.add_bytes(MANIFEST_NAME, manifest.to_json())
+def _write_layer(layout: Path, layer: Layer, progress: Progress) -> tuple[Descriptor, list[Entry]]:
+    """It is hashed while it is written and then named by its digest."""
+    temporary = _blobs(layout) / f"unfinished-{id(layer):x}"
+    try:
+        with temporary.open("xb") as file:
+            digest, entries = layer.digest(file.write)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    temporary.rename(_blobs(layout) / digest.removeprefix("sha256:"))
     for entry in entries:
         progress(entry.path, entry.size)
-    return layer.descriptor, manifest
+    return layer_descriptor(digest, layer.size), entries
 
 
-class _LayerWriter:
-    """A tar layer that is hashed while it is written and then named by its digest."""
-
-    def __init__(self, layout: Path) -> None:
-        self._blobs = layout / "blobs" / "sha256"
-        self._folders: set[str] = set()
-        self.descriptor: Descriptor = {}
-
-    def __enter__(self) -> _LayerWriter:
-        self._temporary = self._blobs / f"unfinished-{id(self):x}"
-        self._file = self._temporary.open("xb", buffering=0)
-        self._sink = _HashingSink(self._file)
-        # PAX, because a shard can be larger than the 8 GiB that plain ustar can express.
-        self._tar = tarfile.TarFile(
-            fileobj=self._sink, mode="w", format=tarfile.PAX_FORMAT, copybufsize=COPY_BYTES
-        )
-        return self
-
-    def __exit__(self, kind: object, error: object, trace: object) -> None:
-        if kind is not None:
-            self._file.close()
-            self._temporary.unlink()
-            return
-        self._tar.close()
-        self._file.close()
-        digest = self._sink.digest.hexdigest()
-        self._temporary.rename(self._blobs / digest)
-        self.descriptor = {
-            "mediaType": LAYER_TYPE,
-            "digest": f"sha256:{digest}",
-            "size": self._sink.tell(),
-        }
-
-    def add_file(self, path: Path, name: str) -> Entry:
-        with path.open("rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            reader = _HashingSource(file)
-            try:
-                self._add(name, size, reader)
-            except OSError as error:
-                raise WeightsError(f"{path}: {error}; it changed while it was packed?") from error
-        return Entry(name, size, reader.digest.hexdigest())
-
-    def add_bytes(self, name: str, content: bytes) -> None:
-        self._add(name, len(content), io.BytesIO(content))
-
-    def _add(self, name: str, size: int, content: _Readable) -> None:
-        for folder in reversed(PurePosixPath(name).parents):
-            self._add_folder(folder.as_posix())
-        info = tarfile.TarInfo(name)
-        info.size = size
-        info.mode = 0o444
-        self._tar.addfile(info, cast(IO[bytes], content))
-
-    def _add_folder(self, name: str) -> None:
-        """Without an entry of its own a folder gets whatever mode the unpacker likes."""
-        if name == "." or name in self._folders:
-            return
-        info = tarfile.TarInfo(name)
-        info.type = tarfile.DIRTYPE
-        info.mode = 0o555
-        self._tar.addfile(info)
-        self._folders.add(name)
-
-
-class _Readable(Protocol):
-    """All that tarfile needs of a source."""
-
-    def read(self, size: int, /) -> bytes: ...
-
-
-class _HashingSink(io.RawIOBase):
-    def __init__(self, file: IO[bytes] | io.RawIOBase) -> None:
-        self._file = file
-        self._written = 0
-        self.digest = hashlib.sha256()
-
-    def writable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._written
-
-    def write(self, data: Any) -> int:
-        view = memoryview(data)
-        self.digest.update(view)
-        # An unbuffered file may take less than it is given.
-        while view:
-            count = self._file.write(view) or 0
-            self._written += count
-            view = view[count:]
-        return len(data)
-
-
-class _HashingSource:
-    def __init__(self, file: io.BufferedReader) -> None:
-        self._file = file
-        self.digest = hashlib.sha256()
-
-    def read(self, size: int, /) -> bytes:
-        data = self._file.read(size)
-        self.digest.update(data)
-        return data
-
-
-def _write_index(layout: Path, layers: list[Descriptor]) -> str:
-    manifests = []
-    for architecture in ARCHITECTURES:
-        config = {
-            "architecture": architecture,
-            "os": "linux",
-            "config": {},
-            # The digest of an uncompressed layer is its diff id.
-            "rootfs": {"type": "layers", "diff_ids": [layer["digest"] for layer in layers]},
-        }
-        manifest = {
-            "schemaVersion": 2,
-            "mediaType": MANIFEST_TYPE,
-            "config": _write_json(layout, CONFIG_TYPE, config),
-            "layers": layers,
-        }
-        descriptor = _write_json(layout, MANIFEST_TYPE, manifest)
-        manifests.append(descriptor | {"platform": {"architecture": architecture, "os": "linux"}})
-    index = {"schemaVersion": 2, "mediaType": INDEX_TYPE, "manifests": manifests}
-    descriptor = _write_json(layout, INDEX_TYPE, index)
+def _write_documents(layout: Path, image: ImageDocuments) -> str:
+    for document in (*image.configs, *image.manifests, image.index):
+        _write_document(layout, document)
     # The layout's own index names one image; with more, pushing tools ask which one is meant.
-    outer = {"schemaVersion": 2, "mediaType": INDEX_TYPE, "manifests": [descriptor]}
+    outer = {"schemaVersion": 2, "mediaType": INDEX_TYPE, "manifests": [image.index.descriptor]}
     (layout / "index.json").write_text(json.dumps(outer))
-    return str(descriptor["digest"])
+    return image.index.digest
 
 
-def _write_json(layout: Path, media_type: str, document: dict[str, Any]) -> Descriptor:
-    content = json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
-    digest = hashlib.sha256(content).hexdigest()
-    (layout / "blobs" / "sha256" / digest).write_bytes(content)
-    return {"mediaType": media_type, "digest": f"sha256:{digest}", "size": len(content)}
+def _write_document(layout: Path, document: Document) -> None:
+    (_blobs(layout) / document.digest.removeprefix("sha256:")).write_bytes(document.content)

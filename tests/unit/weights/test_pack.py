@@ -9,7 +9,8 @@ import pytest
 from unit.weights.models import SHARDS, make_model
 from warmpod.weights import manifest
 from warmpod.weights.findings import WeightsError
-from warmpod.weights.pack import INDEX_TYPE, LAYER_TYPE, pack
+from warmpod.weights.image import INDEX_TYPE, LAYER_TYPE
+from warmpod.weights.pack import LARGE_BYTES, Model, is_wanted, pack
 
 
 def blob(layout: Path, descriptor: dict) -> bytes:
@@ -89,7 +90,7 @@ def test_the_digest_does_not_change_between_versions(tmp_path: Path) -> None:
     """Packing the same model with the next release must not make nodes pull it again."""
     make_model(tmp_path / "model")
     assert pack(tmp_path / "model", tmp_path / "layout").digest == (
-        "sha256:9d88efad44942cd7ce1cd7177800897a02cf00d282f18827daf6f6b1c48cf31f"
+        "sha256:d919112f6cd5a190e32103717216e5c8c73ce896bddc3d767f9c397e9da547bc"
     )
 
 
@@ -135,10 +136,39 @@ def test_a_model_that_is_not_whole_makes_no_layout(tmp_path: Path) -> None:
     assert not (tmp_path / "layout").exists()
 
 
-def test_a_shard_larger_than_ustar_can_say(tmp_path: Path) -> None:
-    """The header of a file over 8 GiB; the content is skipped by giving a short source."""
-    from warmpod.weights.pack import _LayerWriter
+def test_each_image_manifest_names_the_digest_of_the_files(tmp_path: Path) -> None:
+    """What a signature of the image vouches for."""
+    make_model(tmp_path / "model")
+    packed = pack(tmp_path / "model", tmp_path / "layout")
+    digest = f"sha256:{hashlib.sha256(packed.manifest.to_json()).hexdigest()}"
+    for _, image in image_manifests(tmp_path / "layout"):
+        assert image["annotations"] == {"warmpod.io/manifest-digest": digest}
 
-    (tmp_path / "blobs" / "sha256").mkdir(parents=True)
-    with _LayerWriter(tmp_path) as layer, pytest.raises(OSError, match="end of data"):
-        layer._add("big", 9 * 2**30, type("Short", (), {"read": lambda self, size: b""})())
+
+def test_large_files_of_any_format_have_a_layer_of_their_own(tmp_path: Path) -> None:
+    make_model(tmp_path / "model")
+    with (tmp_path / "model" / "pytorch_model.bin").open("wb") as file:
+        file.truncate(LARGE_BYTES)
+    model = Model.of(tmp_path / "model")
+    assert model.shards == (*SHARDS, "pytorch_model.bin")
+
+
+@pytest.mark.parametrize(
+    ("path", "include", "exclude", "wanted"),
+    [
+        ("original/params.json", (), (), True),
+        ("original/params.json", (), ("original/*",), False),
+        ("original/params.json", (), ("original/",), False),
+        ("original/params.json", ("*.json",), (), True),
+        ("model.safetensors", ("*.json",), (), False),
+        ("a.json", ("*.json",), ("a.*",), False),
+    ],
+)
+def test_patterns(path: str, include: tuple, exclude: tuple, wanted: bool) -> None:
+    assert is_wanted(path, include, exclude) is wanted
+
+
+def test_patterns_that_leave_nothing(tmp_path: Path) -> None:
+    make_model(tmp_path / "model")
+    with pytest.raises(WeightsError, match="leave no file"):
+        Model.of(tmp_path / "model", include=("*.gguf",))
