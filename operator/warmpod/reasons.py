@@ -376,6 +376,11 @@ UNKNOWN_ARGUMENT = Reason(
     "An engine argument exists in no version of vLLM.",
     "Take it out of spec.engine.args; the message says what does its job.",
 )
+LOADER_IGNORED = Reason(
+    "LoaderIgnored",
+    "spec.weights.loader has no effect, because spec.engine says itself how weights are loaded.",
+    "Take out spec.weights.loader, or the argument that the message names.",
+)
 
 # --- Found by the operator: images and containers -------------------------------------------------
 

@@ -1,6 +1,9 @@
 """Measures everything and writes docs/benchmarks/<name>.json, one file a subject.
 
-python -m bench [SUBJECT...]      subjects: gate, footprint, operator, startup, pull, features
+python -m bench [SUBJECT...]
+
+Subjects: gate, footprint, operator, startup, pull, prefetched, features, for which KUBECONFIG names
+the local cluster; hashing, restart and residency need no cluster, but root.
 """
 
 from __future__ import annotations
@@ -14,7 +17,17 @@ from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
 
-from bench import features, gate, operator_load, startup, usage
+from bench import (
+    agent_restart,
+    features,
+    gate,
+    hashing,
+    operator_load,
+    prefetched,
+    residency,
+    startup,
+    usage,
+)
 from support.api import Api, JsonObject
 from support.models import ModelView, warm_model
 from support.namespaces import temporary_namespace
@@ -92,6 +105,23 @@ def bench_pull(api: Api, node: Node) -> JsonObject:
     return {"warmpod": [startup.as_json(start) for start in starts]}
 
 
+def bench_prefetched(api: Api, node: Node) -> JsonObject:
+    """Alternates the two, so that noise of the machine meets both alike."""
+    held, bare = [], []
+    for _ in range(REPEATS):
+        node.remove_images("warmpod/engine-cpu", "warmpod/weights-tiny")
+        with namespace(api) as name:
+            bare.append(prefetched.start(api, name))
+        with namespace(api) as name:
+            prefetched.prefetch(api, name)
+            held.append(prefetched.start(api, name))
+    return {
+        "prefetched_s": [round(seconds, 2) for seconds in held],
+        "bare_s": [round(seconds, 2) for seconds in bare],
+        "ratio_bare_to_prefetched": ratio(bare, held),
+    }
+
+
 def bench_features(api: Api, node: Node) -> JsonObject:
     """Each boot in a new pod, and those without warmpod among the others, so that noise of the
     machine meets both alike."""
@@ -135,20 +165,35 @@ SUBJECTS: dict[str, Callable[[Api, Node], JsonObject]] = {
     "operator": bench_operator,
     "startup": bench_startup,
     "pull": bench_pull,
+    "prefetched": bench_prefetched,
     "features": bench_features,
 }
 
 
+# Without a cluster.
+OF_THE_MACHINE: dict[str, Callable[[], JsonObject]] = {
+    "hashing": hashing.measure,
+    "restart": agent_restart.measure,
+    "residency": residency.measure,
+}
+
+
+def measure(subject: str) -> JsonObject:
+    if subject in OF_THE_MACHINE:
+        return OF_THE_MACHINE[subject]()
+    return SUBJECTS[subject](Api(Path(os.environ["KUBECONFIG"])), Node())
+
+
 def main() -> int:
-    wanted = sys.argv[1:] or list(SUBJECTS)
-    if unknown := sorted(set(wanted) - set(SUBJECTS)):
-        print(f"no subject {', '.join(unknown)}; choose from {', '.join(SUBJECTS)}")
+    known = [*SUBJECTS, *OF_THE_MACHINE]
+    wanted = sys.argv[1:] or known
+    if unknown := sorted(set(wanted) - set(known)):
+        print(f"no subject {', '.join(unknown)}; choose from {', '.join(known)}")
         return 2
-    api, node = Api(Path(os.environ["KUBECONFIG"])), Node()
     OUTPUT.mkdir(parents=True, exist_ok=True)
     for subject in wanted:
         print(f"measuring {subject} …", flush=True)
-        result = SUBJECTS[subject](api, node)
+        result = measure(subject)
         (OUTPUT / f"{subject}.json").write_text(json.dumps(result, indent=2) + "\n")
         print(json.dumps(result, indent=2), flush=True)
     return 0

@@ -13,6 +13,7 @@ MAX_FAILED_NODES = 5
 MAX_PROGRESS = 160
 MAX_LAST_STARTUPS = 5
 MAX_PHASES = 32
+MAX_LOADER = 256
 
 MAX_COUNT = 1_000_000
 MAX_SECONDS = 365 * 24 * 3600
@@ -102,6 +103,11 @@ class Startup(StrictBase):
     )
     warmup_seconds: Seconds | None = Field(
         default=None, description="From the first answer to the open gate."
+    )
+    loader: Annotated[str, Field(max_length=MAX_LOADER)] | None = Field(
+        default=None,
+        description="How the weights were read, where weights.loader asks for it, and why it is "
+        "another loader.",
     )
     rounds: Count | None = Field(default=None, description="Rounds of warm-up.")
     first_token_milliseconds: Milliseconds | None = Field(

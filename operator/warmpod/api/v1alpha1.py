@@ -79,6 +79,11 @@ class Staging(StrictBase):
     )
 
 
+Loader = Literal[
+    "Auto", "Multithread", "RunaiStreamer", "FastSafetensors", "ShardedState", "Tensorizer"
+]
+
+
 class Weights(StrictBase):
     model_config = ConfigDict(
         json_schema_extra=rules(
@@ -117,7 +122,6 @@ class Weights(StrictBase):
             )
         ),
     )
-
     staging: Staging | None = Field(
         default=None,
         description="Where downloads of huggingFace, s3 and http are put. Default: the node's "
@@ -127,6 +131,13 @@ class Weights(StrictBase):
         default=None,
         description="Read all files again and compare them with their digests, once in so many "
         "seconds. Default: never; files that change are noticed all the same.",
+    )
+    loader: Loader = Field(
+        default="Auto",
+        description="How vLLM reads the weights. Auto: as it does by itself. The others are given "
+        "to it as --load-format or --model-loader-extra-config where the engine image has what "
+        "they need; else the engine starts as with Auto, and the start-up timeline says why. An "
+        "argument of engine.args about loading wins.",
     )
 
     @model_validator(mode="after")

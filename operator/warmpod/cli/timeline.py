@@ -72,7 +72,7 @@ def from_status(item: Document) -> Shown:
         str(item.get("boot") or ""),
         str(item.get("cause") or ""),
         startup,
-        tuple(_remarks(found, startup)),
+        tuple(_remarks(found, startup, str(item.get("loader") or ""))),
     )
 
 
@@ -83,7 +83,7 @@ def _of_record(pod: Document, found: Record) -> Shown:
         found.boot,
         found.cause,
         startup,
-        tuple(_remarks(found, startup)),
+        tuple(_remarks(found, startup, str(found.loader or ""))),
     )
 
 
@@ -112,7 +112,7 @@ def _lengths(item: Document) -> Iterator[tuple[str, float, Kind]]:
             yield name, seconds, "logged"
 
 
-def _remarks(found: Record, startup: Startup) -> Iterator[str]:
+def _remarks(found: Record, startup: Startup, loader: str) -> Iterator[str]:
     yield from _bounds(startup)
     if found.rounds is not None:
         buckets = f" of {found.buckets:.0f} buckets" if found.buckets else ""
@@ -126,6 +126,8 @@ def _remarks(found: Record, startup: Startup) -> Iterator[str]:
         yield f"{bucket.name}: {bucket.first:.0f} ms at first, {bucket.steady:.0f} ms when warm"
     if found.compile in ("hit", "miss"):
         yield f"compile cache: {found.compile}"
+    if loader:
+        yield f"loader of the weights: {loader}"
     if found.restarts:
         yield f"{found.restarts:.0f} boots before it failed to become warm"
     if found.compare is not None:

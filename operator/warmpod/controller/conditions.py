@@ -14,7 +14,7 @@ from warmpod import reasons
 from warmpod.api import InvalidSpec
 from warmpod.controller import progress
 from warmpod.controller.facts import Facts
-from warmpod.controller.problems import ENGINE_PROGRESS, Area, Problem
+from warmpod.controller.problems import ENGINE_PROGRESS, NOTICES, Area, Problem
 from warmpod.controller.views import PodView
 from warmpod.protocol import WARM_CONDITION
 
@@ -90,7 +90,7 @@ def merge(
 
 def _ready(facts: Facts, warm: Condition) -> Condition:
     blocked = _first(facts, Area.SPEC)
-    notices = [p for p in facts.problems if p.reason == reasons.UNKNOWN_ARGUMENT]
+    notices = [p for p in facts.problems if p.reason in NOTICES]
     if warm.status == "True" and blocked is None:
         if facts.reachable < facts.wanted:
             waiting = reasons.WAITING_FOR_ENDPOINTS
@@ -98,7 +98,7 @@ def _ready(facts: Facts, warm: Condition) -> Condition:
         return Condition("True", warm.reason, _join(warm.message, *notices))
     if facts.previous_serves and blocked is None:
         return _previous_serves(facts)
-    serious = [p for p in facts.problems if p.reason != reasons.UNKNOWN_ARGUMENT]
+    serious = [p for p in facts.problems if p.reason not in NOTICES]
     if serious:
         # What stands in the way of one thing is said once, by the worst of it.
         other = [p for p in serious if p.area != serious[0].area][:1]
@@ -173,7 +173,7 @@ def _warm(facts: Facts) -> Condition:
     if facts.warm >= facts.wanted:
         return _all_warm(facts, count)
     problem = _first(facts, Area.SPEC, Area.ENGINE)
-    if problem is not None and problem.reason != reasons.UNKNOWN_ARGUMENT:
+    if problem is not None and problem.reason not in NOTICES:
         return Condition("False", problem.reason, _short(f"{count}. {problem.message}"))
     reason, why = _engine_progress(facts)
     meanwhile = " Pods of the previous revision serve meanwhile." if facts.others_serve else ""

@@ -15,7 +15,7 @@ from warmpod.controller.observed import Observed, Refusal
 from warmpod.controller.problems import Area, Problem
 from warmpod.controller.registry import NotFound
 from warmpod.controller.views import PodView
-from warmpod.engine import facts_of
+from warmpod.engine import facts_of, ignored_loader
 from warmpod.protocol import RESIDENT_CONDITION, WARM_CONDITION
 from warmpod.resources import deployment, warmup_container
 from warmpod.resources.names import REVISION_LABEL, ROLE_LABEL, SERVING
@@ -207,7 +207,7 @@ def _problems(
     yield from problems.of_failures(observed.failures)
     yield from _creation(observed)
     yield from _refused(observed, model)
-    yield from _unknown_arguments(model)
+    yield from _notices(model)
     if not any(map(holds_images, prefetch)):
         yield from _missing_images(observed)
     for pod in prefetch:
@@ -238,9 +238,11 @@ def _refused(observed: Observed, model: WarmModel) -> Iterator[Problem]:
         yield Problem(reasons.WARMUP_TOO_LARGE, too_large, Area.SPEC)
 
 
-def _unknown_arguments(model: WarmModel) -> Iterator[Problem]:
+def _notices(model: WarmModel) -> Iterator[Problem]:
     for unknown in facts_of(model.spec).unknown:
         yield Problem(reasons.UNKNOWN_ARGUMENT, str(unknown), Area.ENGINE)
+    if ignored := ignored_loader(model.spec):
+        yield Problem(reasons.LOADER_IGNORED, ignored, Area.ENGINE)
 
 
 def _missing_images(observed: Observed) -> Iterator[Problem]:

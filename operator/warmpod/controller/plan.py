@@ -21,6 +21,7 @@ from warmpod.controller.nodes import pods
 from warmpod.controller.nodes.pods import PodChanges
 from warmpod.controller.observed import Observed, StoredRevision
 from warmpod.controller.prefetching import Removal
+from warmpod.controller.problems import NOTICES
 from warmpod.controller.registry import Resolution, Resolved, Unresolved
 from warmpod.controller.transitions import Transition
 from warmpod.controller.views import Meta
@@ -198,7 +199,7 @@ def _revision_events(
             message = f"{answer.message}; the tag is used as written"
             yield Transition("Normal", reasons.DIGEST_UNRESOLVED, message)
     for problem in facts.problems:
-        if problem.reason == reasons.UNKNOWN_ARGUMENT:
+        if problem.reason in NOTICES:
             yield Transition("Warning", problem.reason, problem.message)
 
 

@@ -64,6 +64,9 @@ ENGINE_PROGRESS = (
 )
 WEIGHTS_PROGRESS = (reasons.STAGING, reasons.VERIFYING, reasons.LOADING)
 
+#: What is said beside everything else and blocks nothing.
+NOTICES = (reasons.UNKNOWN_ARGUMENT, reasons.LOADER_IGNORED)
+
 
 class Area(Enum):
     """What a problem stands in the way of."""
@@ -154,7 +157,7 @@ _ORDER = (
     reasons.IMAGE_REMOVED,
     reasons.RESIDENCY_NOT_MEASURABLE,
     reasons.NOT_RESIDENT,
-    reasons.UNKNOWN_ARGUMENT,
+    *NOTICES,
 )
 _SEVERITY: dict[str, int] = {
     reason: rank for rank, reason in enumerate(_ORDER) if reason is not None
@@ -180,7 +183,7 @@ _PATIENCE: dict[str, timedelta | None] = {
     reasons.RESIDENCY_NOT_MEASURABLE: None,
     # The agent brings them back in the time that a disk takes, unless something takes them again.
     reasons.NOT_RESIDENT: timedelta(minutes=30),
-    reasons.UNKNOWN_ARGUMENT: None,
+    **dict.fromkeys(NOTICES),
 }
 
 

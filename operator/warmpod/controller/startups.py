@@ -14,6 +14,7 @@ from warmpod import reasons
 from warmpod.api.status import (
     MAX_COUNT,
     MAX_LAST_STARTUPS,
+    MAX_LOADER,
     MAX_MILLISECONDS,
     MAX_PHASES,
     MAX_SECONDS,
@@ -92,6 +93,8 @@ def _remarks(startup: Object) -> Iterator[str]:
         yield f"first token {first} ms at first, {steady} ms when warm"
     if startup.get("compile") in ("hit", "miss"):
         yield f"compile cache: {startup['compile']}"
+    if startup.get("loader"):
+        yield f"loader: {startup['loader']}"
     if startup.get("cause") not in (None, "pod-start"):
         yield f"cause: {startup['cause']}"
 
@@ -117,6 +120,7 @@ def _entry(pod: PodView, found: Record, gate: float) -> Object:
         "weightsSeconds": _between(found.launcher, found.boot_started) if first_of_pod else None,
         "engineSeconds": _between(found.boot_started, found.http),
         "warmupSeconds": _between(found.http, gate),
+        "loader": str(found.loader)[:MAX_LOADER] if found.loader else None,
         "rounds": _whole(found.rounds, MAX_COUNT),
         "firstTokenMilliseconds": _whole(found.first_ttft_ms, MAX_MILLISECONDS),
         "steadyTokenMilliseconds": _whole(found.steady_ttft_ms, MAX_MILLISECONDS),

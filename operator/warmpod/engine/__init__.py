@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from warmpod.api.v1alpha1 import DEFAULT_ENGINE_PORT, WarmModelSpec
 from warmpod.engine.arguments import EngineFacts, read
+from warmpod.engine.loading import ignored_loader
 from warmpod.engine.nonexistent import UnknownArgument
 from warmpod.engine.traits import EngineTraits
 
-__all__ = ["EngineFacts", "EngineTraits", "UnknownArgument", "facts_of", "port_of", "read"]
+__all__ = [
+    "EngineFacts",
+    "EngineTraits",
+    "UnknownArgument",
+    "facts_of",
+    "ignored_loader",
+    "port_of",
+    "read",
+]
 
 
 def facts_of(spec: WarmModelSpec) -> EngineFacts:

@@ -19,6 +19,7 @@ from warmpod.api.v1alpha1 import EnvVar
 from warmpod.engine.nonexistent import UnknownArgument, find_unknown
 from warmpod.engine.options import (
     DATA,
+    LOADING,
     PIPELINE,
     SPECULATIVE,
     TENSOR,
@@ -50,6 +51,8 @@ class EngineFacts:
     draft_model: str | None = None
     config_file: str | None = None
     uds: str | None = None
+    loading: str | None = None
+    """The first option that says how weights are loaded."""
     unknown: tuple[UnknownArgument, ...] = ()
     traits: EngineTraits = field(default_factory=EngineTraits)
 
@@ -73,6 +76,7 @@ def read(command: Sequence[str], args: Sequence[str], env: Sequence[EnvVar]) -> 
         draft_model=_draft_model(options),
         config_file=first_values.get("--config"),
         uds=first_values.get("--uds"),
+        loading=next((option.name for option in options if option.name in LOADING), None),
         unknown=find_unknown((normalised(word), value) for word, value in pairs(words)),
         traits=read_traits(options),
     )

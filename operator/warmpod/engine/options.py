@@ -14,6 +14,7 @@ TENSOR = "--tensor-parallel-size"
 PIPELINE = "--pipeline-parallel-size"
 DATA = "--data-parallel-size"
 SPECULATIVE = "--speculative-config"
+LOADING = ("--load-format", "--model-loader-extra-config", "--safetensors-load-strategy")
 
 _READ = frozenset(
     {
@@ -21,6 +22,7 @@ _READ = frozenset(
         PIPELINE,
         DATA,
         SPECULATIVE,
+        *LOADING,
         "--api-key",
         "--config",
         "--convert",
@@ -74,13 +76,15 @@ _NEIGHBOURS = frozenset(
         "--linear-backend",
         "--lora-target-modules",
         "--max-num-scheduled-tokens",
+        "--model",
+        "--model-impl",
         "--pooler-config",
         "--prefix-caching-hash-algo",
         "--reasoning-parser-plugin",
         "--response-role",
         "--revision",
         "--root-path",
-        "--safetensors-load-strategy",
+        "--safetensors-prefetch-num-threads",
         "--scheduler-cls",
         "--scheduler-reserve-full-isl",
         "--seed",

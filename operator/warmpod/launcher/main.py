@@ -10,6 +10,7 @@ from pathlib import Path
 
 from warmpod.launcher import processes
 from warmpod.launcher.console import say
+from warmpod.launcher.loaders import LOADERS
 from warmpod.launcher.prestop import pre_stop
 from warmpod.launcher.reference import Command, read_argv, read_environment, reference_command
 from warmpod.launcher.supervisor import Options, Supervisor
@@ -40,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     processes.adopt_orphans()
     options = Options(
         run_dir=run_dir,
-        command=Command(engine, os.environ),
+        command=Command(engine, os.environ, loader=arguments.loader),
         reference=reference_of(arguments),
         port=arguments.port,
         scheme=arguments.scheme,
@@ -55,7 +56,12 @@ def reference_of(arguments: argparse.Namespace) -> Command | None:
     """The boot to compare with, if there is to be one."""
     if arguments.reference_argv is None:
         return None
-    return reference_command(arguments.reference_argv, arguments.reference_env, os.environ)
+    return reference_command(
+        arguments.reference_argv,
+        arguments.reference_env,
+        os.environ,
+        arguments.reference_loader,
+    )
 
 
 def split_at_dashes(words: list[str]) -> tuple[list[str], list[str]]:
@@ -91,11 +97,15 @@ def parser() -> argparse.ArgumentParser:
         help="give up after this many boots in a row that never became warm",
     )
     run.add_argument(
+        "--loader", choices=LOADERS, help="how vLLM loads the weights, where the image has that"
+    )
+    run.add_argument(
         "--reference-argv", type=read_argv, help="first run this engine, as a JSON list of words"
     )
     run.add_argument(
         "--reference-env", type=read_environment, default={}, help="its variables, as JSON object"
     )
+    run.add_argument("--reference-loader", choices=LOADERS, help="its loader")
     hook = actions.add_parser("pre-stop", help="have the gate closed; the preStop hook")
     hook.add_argument("--run-dir", type=Path, required=True, help="directory shared with warmup")
     return root

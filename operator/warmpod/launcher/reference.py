@@ -21,6 +21,8 @@ class Command:
     argv: Sequence[str]
     environment: Mapping[str, str]
     reference: bool = False
+    loader: str | None = None
+    """How the weights are to be loaded; None: as the engine does by itself."""
 
 
 def read_argv(text: str) -> list[str]:
@@ -40,11 +42,14 @@ def read_environment(text: str) -> dict[str, str]:
 
 
 def reference_command(
-    argv: Sequence[str], variables: Mapping[str, str], environment: Mapping[str, str]
+    argv: Sequence[str],
+    variables: Mapping[str, str],
+    environment: Mapping[str, str],
+    loader: str | None = None,
 ) -> Command:
     """The variables are taken as they are, over those of the container."""
     merged = {**environment, **variables}
-    return Command([expanded(word, merged) for word in argv], merged, reference=True)
+    return Command([expanded(word, merged) for word in argv], merged, True, loader)
 
 
 def expanded(word: str, variables: Mapping[str, str]) -> str:

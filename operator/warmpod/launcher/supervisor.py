@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from warmpod.launcher.console import say
 from warmpod.launcher.drain import EngineClient
 from warmpod.launcher.events import EventLog
 from warmpod.launcher.gpus import gpus
+from warmpod.launcher.loaders import Choice, choose
 from warmpod.launcher.mainloop import MainLoop
 from warmpod.launcher.policy import Ending, GiveUp, after_boot
 from warmpod.launcher.reference import Command
@@ -129,10 +130,15 @@ class Supervisor:
             say(f"a boot lock cannot be made in {self._options.run_dir}: {failed.strerror}")
             return boot_id, Ending("exited")
         boot = Boot(boot_id, lock, self._events)
+        choice = choose(command.loader, command.argv) if command.loader else None
+        if choice:
+            command = replace(command, argv=choice.argv)
         facts: dict[str, Any] = {"reference": True} if command.reference else {}
         boot.tell(
             "boot-started", number=number, lock=lock.path.name, argv=list(command.argv), **facts
         )
+        if choice:
+            _tell_loader(boot, choice)
         if self._events.is_full():
             self._tell_full(boot)
         ending = self._live(boot, command)
@@ -206,3 +212,9 @@ class Supervisor:
         )
         say(f"boot {boot.id} ended: {ending}")
         return ending
+
+
+def _tell_loader(boot: Boot, choice: Choice) -> None:
+    boot.tell("loader", wanted=choice.wanted, used=choice.used, why=choice.why)
+    if choice.used != choice.wanted:
+        say(f"the weights are not loaded by {choice.wanted}: {choice.why}")

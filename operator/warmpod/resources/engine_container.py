@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from warmpod.api.v1alpha1 import Resources, WarmModelSpec
-from warmpod.engine import EngineFacts, read
+from warmpod.engine import EngineFacts, ignored_loader, read
 from warmpod.protocol import LAUNCHER_MOUNT, RUN_MOUNT
 from warmpod.resources import names, weights_volume
 from warmpod.resources.rendering import Rendering, image_volume, mount, without_empty
@@ -75,6 +75,7 @@ def _launcher_command(rendering: Rendering) -> list[str]:
         *(f"--wait-for={receipt}" for receipt in weights_volume.receipt_paths(rendering)),
         f"--drain-seconds={grace - STOPPING_SECONDS}",
         f"--max-failed-boots={MAX_FAILED_BOOTS}",
+        *_loader(rendering.model.spec),
         *_reference(rendering),
         "--",
     ]
@@ -95,6 +96,13 @@ def _ours(rendering: Rendering) -> list[str]:
     if port and _leaves_port(facts):
         ours.append(f"--port={port}")
     return ours
+
+
+def _loader(spec: WarmModelSpec) -> list[str]:
+    """The launcher adds its arguments: only inside the image can be seen what the engine has."""
+    if spec.weights.loader == "Auto" or ignored_loader(spec):
+        return []
+    return [f"--loader={spec.weights.loader}"]
 
 
 def _leaves_port(facts: EngineFacts) -> bool:
@@ -119,9 +127,11 @@ def _reference(rendering: Rendering) -> list[str]:
     if _leaves_port(facts):
         ours.append(f"--port={rendering.port}")
     variables = {variable.name: variable.value for variable in compare.env}
+    loader = [] if facts.loading else [f"--reference-{word[2:]}" for word in _loader(spec)]
     return [
         f"--reference-argv={_unexpanded(_engine_command(rendering, compare.args, ours))}",
         f"--reference-env={_unexpanded(variables)}",
+        *loader,
     ]
 
 

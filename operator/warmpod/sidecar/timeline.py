@@ -18,6 +18,7 @@ MISS_STAGES = frozenset({"aot_fail", "compile", "compile_nonaot"})
 
 MOST_WORST = 3
 LONGEST_BUCKET_NAME = 100
+LONGEST_WHY = 200
 
 
 class Figures(Protocol):
@@ -93,6 +94,7 @@ class Timeline:
             **(_measured(evidence) if evidence else {}),
             **_content(played),
             "compile": self._compile(),
+            **({"loader": self._loader} if self._loader else {}),
         }
         return _bounded(content)
 
@@ -109,12 +111,16 @@ class Timeline:
         self._stages: dict[str, Line] = {}
         self._compilers = Compilers()
         self._marks: dict[str, float] = {}
+        self._loader: dict[str, str] = {}
 
     def _note_of_boot(self, event: LauncherEvent) -> None:
         match event.name:
             case "stage":
                 line = Line(event.ts, _seconds(event.fields.get("seconds")))
                 self._stages.setdefault(str(event.fields["stage"]), line)
+            case "loader":
+                told = ("wanted", "used", "why")
+                self._loader = {n: str(event.fields.get(n))[:LONGEST_WHY] for n in told}
             case "compiler-started" if "gate" not in self._marks:
                 self._compilers.started(str(event.fields.get("program")), event.ts)
             case "compiler-ended":

@@ -12,6 +12,7 @@ from itertools import islice
 from typing import Any
 
 LONGEST_TEXT = 64
+LONGEST_WHY = 160
 # Of one list of the message; the sidecar writes far fewer.
 MOST_ENTRIES = 200
 
@@ -43,6 +44,20 @@ class Compared:
 
 
 @dataclass(frozen=True, slots=True)
+class LoaderChoice:
+    """How the weights were to be loaded, how they were, and why so."""
+
+    wanted: str
+    used: str
+    why: str
+
+    def __str__(self) -> str:
+        if self.used == self.wanted:
+            return self.used
+        return f"{self.used} in place of {self.wanted}: {self.why}"
+
+
+@dataclass(frozen=True, slots=True)
 class Record:
     """All times are unix seconds; None: not known."""
 
@@ -67,6 +82,8 @@ class Record:
     steady_ttft_ms: float | None = None
     worst: tuple[WorstBucket, ...] = ()
     compare: Compared | None = None
+    loader: LoaderChoice | None = None
+    """None where vLLM loads as it does by itself."""
 
 
 def read(message: str) -> Record | None:
@@ -99,6 +116,7 @@ def of(content: Mapping[str, Any]) -> Record:
         steady_ttft_ms=number(content.get("steady_ttft_ms")),
         worst=tuple(_worst(content.get("worst"))),
         compare=_compared(content.get("compare")),
+        loader=_loader(content.get("loader")),
     )
 
 
@@ -109,8 +127,8 @@ def number(value: object) -> float | None:
     return float(value) if 0 <= value < 1e11 else None
 
 
-def text(value: object) -> str:
-    return value[:LONGEST_TEXT] if isinstance(value, str) else ""
+def text(value: object, longest: int = LONGEST_TEXT) -> str:
+    return value[:longest] if isinstance(value, str) else ""
 
 
 def _numbers(value: object) -> Iterator[tuple[str, float]]:
@@ -146,3 +164,12 @@ def _compared(value: object) -> Compared | None:
     found = [number(value.get(name)) for name in ("samples", "differing", "largest")]
     known = [each for each in found if each is not None]
     return Compared(*known) if len(known) == len(found) else None
+
+
+def _loader(value: object) -> LoaderChoice | None:
+    if not isinstance(value, dict):
+        return None
+    wanted, used = text(value.get("wanted")), text(value.get("used"))
+    if not wanted or not used:
+        return None
+    return LoaderChoice(wanted, used, text(value.get("why"), LONGEST_WHY))

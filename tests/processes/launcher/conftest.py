@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from launcher_process import Launcher, start_launcher
@@ -25,8 +26,8 @@ def launch(run_dir: Path) -> Iterator[Callable[..., Launcher]]:
     """Starts a launcher on an engine, with options of `run`."""
     started: list[Launcher] = []
 
-    def start(engine: list[str], *options: str, times: dict[str, float] | None = None) -> Launcher:
-        launcher = start_launcher(run_dir, engine, *options, times=times)
+    def start(engine: list[str], *options: str, **more: Any) -> Launcher:
+        launcher = start_launcher(run_dir, engine, *options, **more)
         started.append(launcher)
         return launcher
 

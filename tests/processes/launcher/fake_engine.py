@@ -171,6 +171,14 @@ def fill(directory: str, mark: str) -> None:
     serve()
 
 
+def arguments(*_: str) -> None:
+    """Print the command line."""
+    import json
+
+    say(json.dumps(sys.argv))
+    serve()
+
+
 def environment() -> None:
     """Print the environment."""
     import json

@@ -144,7 +144,7 @@ def test_what_stands_twice_is_written_twice() -> None:
 def test_defaults_are_what_the_models_have() -> None:
     spec = ROOT["properties"]["spec"]["properties"]
     assert spec["replicas"]["default"] == 1
-    assert spec["weights"]["default"] == {"medium": "Image"}
+    assert spec["weights"]["default"] == {"medium": "Image", "loader": "Auto"}
     assert spec["warmup"]["default"] == {
         name: node["default"]
         for name, node in spec["warmup"]["properties"].items()

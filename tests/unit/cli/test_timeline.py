@@ -131,6 +131,31 @@ def test_what_is_told_below_the_bars() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("choice", "told"),
+    [
+        ({"wanted": "Multithread", "used": "Multithread", "why": "x"}, "Multithread"),
+        (
+            {"wanted": "Tensorizer", "used": "Auto", "why": "it is not there"},
+            "Auto in place of Tensorizer: it is not there",
+        ),
+    ],
+)
+def test_the_loader_is_told_from_the_pod_and_from_the_status(
+    choice: dict[str, str], told: str
+) -> None:
+    remark = f"loader of the weights: {told}"
+    (shown,) = of_message({"boot": "a", "gate": 2.0, "loader": choice})
+    assert remark in shown.remarks
+    assert remark in timeline.from_status({"pod": "p", "loader": told}).remarks
+
+
+@pytest.mark.parametrize("loader", [None, "Multithread", {}, {"wanted": 1, "used": "Auto"}])
+def test_a_loader_that_makes_no_sense_is_not_told(loader: Any) -> None:
+    (shown,) = of_message({"boot": "a", "gate": 2.0, "loader": loader})
+    assert not [remark for remark in shown.remarks if "loader" in remark]
+
+
 def test_no_start_up_yet() -> None:
     shown = drawings([])
     assert shown[0] == "No start-up has been reported yet."

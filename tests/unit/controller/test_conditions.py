@@ -655,6 +655,19 @@ def test_unknown_arguments_are_named_even_when_all_is_well() -> None:
     assert "--preload-model" in world.conditions()["Ready"]["message"]
 
 
+def test_a_loader_that_an_argument_overrides_is_named_even_when_all_is_well() -> None:
+    command = {"command": ["serve.sh"]}
+    world = (
+        World(warm_model(engine=command, weights={"loader": "Multithread"}))
+        .store()
+        .prefetching(1, prefetch().resident())
+        .deployed(engine().warm())
+    )
+    ready = world.conditions()["Ready"]
+    assert (ready["status"], ready["reason"]) == ("True", "AllWarm")
+    assert "nothing is added to spec.engine.command" in ready["message"]
+
+
 def test_who_serves_meanwhile_is_told() -> None:
     world = SERVING.change(weights={"size": "1Gi"}).store(number=2).prefetching(1, prefetch())
     message = world.conditions()["Ready"]["message"]

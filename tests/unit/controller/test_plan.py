@@ -85,6 +85,14 @@ def test_an_argument_that_no_vllm_has_is_told_once_a_revision() -> None:
     assert world.store().plan().events == ()
 
 
+def test_a_loader_that_an_argument_overrides_is_told_once_a_revision() -> None:
+    engine = {"args": ["--load-format=safetensors"]}
+    world = World(warm_model(engine=engine, weights={"loader": "Multithread"}))
+    (_, event) = world.plan().events
+    assert (event.type, event.reason) == ("Warning", "LoaderIgnored")
+    assert "--load-format in spec.engine.args wins" in event.message
+
+
 def test_a_stored_revision_is_prefetched_first() -> None:
     assert kinds(World().store().plan()) == [*BASE, "DaemonSet"]
 

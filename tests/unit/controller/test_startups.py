@@ -91,6 +91,15 @@ def test_a_start_up_in_full() -> None:
     }
 
 
+def test_the_loader_is_kept_and_told() -> None:
+    choice = {"wanted": "Tensorizer", "used": "Auto", "why": "w" * 999}
+    (found,) = told(warm(**FULL, loader=choice))
+    assert found["loader"].startswith("Auto in place of Tensorizer: www")
+    assert "loader: Auto in place of Tensorizer" in startups.event(found).message
+    (found,) = told(warm(**FULL))
+    assert "loader" not in found
+
+
 def test_a_boot_in_place_counts_from_the_boot() -> None:
     (found,) = told(warm(cause="engine-died", boot_started=GATE - 40, gate=GATE))
     assert found["startSeconds"] == 40

@@ -118,6 +118,23 @@ def test_port_out_of_range_is_not_stated() -> None:
     assert facts("--port", "-1").port is None
 
 
+@pytest.mark.parametrize(
+    ("args", "loading"),
+    [
+        (["--load-format=safetensors"], "--load-format"),
+        (["--load_format", "dummy"], "--load-format"),
+        (["--loa=auto"], "--load-format"),
+        (["--model-loader-extra-config.num_threads", "4"], "--model-loader-extra-config"),
+        (["--model-l={}"], "--model-loader-extra-config"),
+        (["--safetensors-load-strategy=prefetch"], "--safetensors-load-strategy"),
+        (["--model", "m", "--model-impl=auto", "--lora-modules", "a=/a"], None),
+        (["--safetensors-prefetch-num-threads=4", "--lo", "x", "--mod", "m"], None),
+    ],
+)
+def test_how_weights_are_loaded(args: list[str], loading: str | None) -> None:
+    assert facts(*args).loading == loading
+
+
 def test_variables_are_expanded_like_the_kubelet_does() -> None:
     assert facts("--port=$(PORT)", env={"PORT": "9000"}).port == 9000
     assert facts("--port=$(PORT)").port is None

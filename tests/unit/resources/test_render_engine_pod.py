@@ -41,6 +41,40 @@ def launcher_options(**spec: Any) -> list[str]:
     return list(command[3:-1])
 
 
+# --- the loader of the weights ---------------------------------------------------------------
+
+
+def loader_options(**spec: Any) -> list[str]:
+    return [word for word in launcher_options(**spec) if "loader" in word.partition("=")[0]]
+
+
+MULTITHREAD = {"loader": "Multithread"}
+COMPARED = {"compare": {"args": ["--enforce-eager"]}}
+
+
+def test_the_launcher_is_told_which_loader_is_wanted() -> None:
+    assert loader_options() == []
+    assert loader_options(weights={"loader": "Auto"}) == []
+    assert loader_options(weights=MULTITHREAD) == ["--loader=Multithread"]
+
+
+def test_the_users_own_arguments_win_over_the_loader() -> None:
+    for word in ("--load-format=dummy", "--model-loader-extra-config={}"):
+        engine = {"args": [word]}
+        assert loader_options(weights=MULTITHREAD, engine=engine) == []
+    command = {"command": ["vllm", "serve", "/models/llama"]}
+    assert loader_options(weights=MULTITHREAD, engine=command) == []
+
+
+def test_the_boot_to_compare_with_loads_the_same_way() -> None:
+    assert loader_options(weights=MULTITHREAD, warmup=COMPARED) == [
+        "--loader=Multithread",
+        "--reference-loader=Multithread",
+    ]
+    own = {"compare": {"args": ["--load-format=auto"]}}
+    assert loader_options(weights=MULTITHREAD, warmup=own) == ["--loader=Multithread"]
+
+
 # --- the command line -----------------------------------------------------------------------
 
 

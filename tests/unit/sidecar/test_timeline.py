@@ -11,7 +11,7 @@ import pytest
 from warmpod.sidecar.boots import LauncherEvent
 from warmpod.sidecar.lifecycle import Evidence
 from warmpod.sidecar.silence import MOST_SPANS
-from warmpod.sidecar.timeline import LONGEST_MESSAGE, Played, Timeline
+from warmpod.sidecar.timeline import LONGEST_MESSAGE, LONGEST_WHY, Played, Timeline
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,14 @@ def test_one_boot_from_the_launcher_to_the_gate() -> None:
         "steady_ttft_ms": 22.0,
         "compile": "hit",
     }
+
+
+def test_the_loader_is_told_with_its_reason() -> None:
+    choice = {"wanted": "Tensorizer", "used": "Auto", "why": "x" * 999}
+    told = content(timeline(event("loader", 2.0, **choice)))["loader"]
+    assert told == choice | {"why": "x" * LONGEST_WHY}
+    later = event("boot-started", 9.0, "b", number=2)
+    assert "loader" not in content(timeline(event("loader", 2.0, **choice), later))
 
 
 def test_what_was_played_is_in_it() -> None:

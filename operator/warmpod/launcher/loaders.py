@@ -1,0 +1,129 @@
+"""spec.weights.loader as arguments of vLLM, where this image and these weights have what it needs.
+
+What the image has is known only inside it, and vLLM fails late when something is missing: its
+parser takes any load format, and the worker ends when it comes to the weights. So what is missing
+is found before, the arguments are left out, and the engine loads as it does by itself.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+BY_ITSELF = "Auto"
+
+# Where vLLM names the load formats that it knows, and the keys of its own loader's settings.
+_SOURCES = (
+    "model_executor/model_loader/__init__.py",
+    "model_executor/model_loader/default_loader.py",
+)
+
+
+@dataclass(frozen=True)
+class Loader:
+    """What gives it to vLLM, and what it needs there."""
+
+    argument: str
+    word: str
+    """What stands in the source of a vLLM that has it."""
+    package: str = ""
+    files: tuple[str, ...] = ()
+    """Patterns; the model's directory has at least one such file."""
+    gpu: bool = False
+
+
+@dataclass(frozen=True)
+class Engine:
+    """The vLLM of this image. Without one `sources` is empty."""
+
+    version: str
+    sources: str
+
+
+@dataclass(frozen=True)
+class Choice:
+    """`used` is `wanted`, or BY_ITSELF."""
+
+    wanted: str
+    used: str
+    why: str
+    argv: list[str]
+
+
+LOADERS: Mapping[str, Loader] = {
+    "Multithread": Loader(
+        '--model-loader-extra-config={"enable_multithread_load":true}', "enable_multithread_load"
+    ),
+    "RunaiStreamer": Loader(
+        "--load-format=runai_streamer", '"runai_streamer"', package="runai_model_streamer"
+    ),
+    # It puts tensors on CUDA devices, whatever the engine runs on.
+    "FastSafetensors": Loader(
+        "--load-format=fastsafetensors", '"fastsafetensors"', package="fastsafetensors", gpu=True
+    ),
+    "ShardedState": Loader(
+        "--load-format=sharded_state",
+        '"sharded_state"',
+        files=("model-rank-*-part-*.safetensors", "model-pp-*-tp-*-part-*.safetensors"),
+    ),
+    "Tensorizer": Loader(
+        "--load-format=tensorizer",
+        '"tensorizer"',
+        package="tensorizer",
+        files=("model.tensors",),
+    ),
+}
+
+
+def choose(wanted: str, argv: Sequence[str]) -> Choice:
+    """Look at the image, and at the model that `argv`, `vllm serve MODEL …`, names."""
+    engine = installed()
+    words = list(argv)
+    at = next((index for index, word in enumerate(words) if word.startswith("-")), len(words))
+    lack = _lack(LOADERS[wanted], engine, Path(words[at - 1]))
+    if lack:
+        return Choice(wanted, BY_ITSELF, lack, words)
+    words.insert(at, LOADERS[wanted].argument)
+    return Choice(wanted, wanted, f"{_name(engine)} has it", words)
+
+
+def installed() -> Engine:
+    """vLLM is found but not imported, which takes seconds."""
+    from importlib.metadata import PackageNotFoundError, version  # it takes a while to import
+
+    found = importlib.util.find_spec("vllm")
+    places = list(found.submodule_search_locations or ()) if found else []
+    try:
+        number = version("vllm")
+    except PackageNotFoundError:
+        number = ""
+    texts = [_text(Path(place, source)) for place in places for source in _SOURCES]
+    return Engine(number, "\n".join(texts))
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+def _lack(loader: Loader, engine: Engine, model: Path) -> str:
+    """What is missing, in words; empty if nothing is."""
+    if not engine.sources.strip():
+        return "python3 of the engine image finds no vLLM"
+    if loader.word not in engine.sources:
+        return f"{_name(engine)} does not have it"
+    if loader.gpu and "cpu" in engine.version:
+        return f"it needs a GPU, and {_name(engine)} is built for none"
+    if loader.package and importlib.util.find_spec(loader.package) is None:
+        return f"the engine image does not have its package {loader.package}"
+    if loader.files and not any(any(model.glob(pattern)) for pattern in loader.files):
+        return f"{model} has no file {' or '.join(loader.files)}"
+    return ""
+
+
+def _name(engine: Engine) -> str:
+    return f"vLLM {engine.version}".strip()
