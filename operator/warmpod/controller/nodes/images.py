@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from warmpod.controller.node_view import NodeView
-from warmpod.controller.registry import parse_reference
+from warmpod.registry.reference import parse_reference
 
 #: Entries at which the kubelet cuts the list, unless it was told otherwise.
 MOST_LISTED = 50

@@ -19,12 +19,11 @@ from warmpod.controller.nodes.preflight import Layers
 from warmpod.controller.registry import (
     ACCEPT,
     TIMEOUT,
-    Reference,
     anonymous_token,
-    parse_reference,
     read_body,
 )
 from warmpod.controller.views import Key
+from warmpod.registry.reference import Reference, parse_reference
 
 logger = logging.getLogger(__name__)
 
