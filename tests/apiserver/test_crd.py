@@ -20,6 +20,7 @@ NOW = "2026-01-01T00:00:00Z"
 RESIDENT: JsonObject = {"medium": "NodeMemory", "size": "17Gi"}
 STAGING: JsonObject = {"persistentVolumeClaim": {"claimName": "staging"}}
 PEM = "-----BEGIN PUBLIC KEY-----\nMFkw\n-----END PUBLIC KEY-----\n"
+SIGNED = "example.com/models/m:1@sha256:" + "5" * 64
 VOLUME: JsonObject = {"name": "data", "emptyDir": {}}
 
 
@@ -92,10 +93,10 @@ ACCEPTED: dict[str, dict[str, Any]] = {
     "listing": {"model": {"http": {"url": "https://example.com/llama/"}}},
     "claim": {"model": {"persistentVolumeClaim": {"claimName": "c", "path": "a/..b/c."}}},
     "path of the node": {"model": {"nodePath": {"path": "/data/models/llama..1"}}},
-    "signed image": {"model.verify": {"publicKey": PEM}},
+    "signed image": {"model": {"image": SIGNED, "verify": {"publicKey": PEM}}},
     "more models": {
         "additionalModels": [
-            {"name": "draft", "image": "example.com/draft:1", "verify": {"publicKey": PEM}},
+            {"name": "draft", "image": SIGNED, "verify": {"publicKey": PEM}},
             {"name": "lora", "s3": {"uri": "s3://models/lora"}},
         ],
         "weights.staging": STAGING,
@@ -215,6 +216,10 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
     "signature of what is no image": (
         {"model": {"nodePath": {"path": "/data"}, "verify": {"publicKey": PEM}}},
         ["spec.model", "verify", "leave it out"],
+    ),
+    "signature of a tag": (
+        {"model.verify": {"publicKey": PEM}},
+        ["spec.model", "verify needs the image by digest"],
     ),
     "private key": (
         {"model.verify": {"publicKey": PEM.replace("PUBLIC", "PRIVATE")}},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from warmpod.agent.filling import fill, missing_of
+from warmpod.agent.filling import NoRoom, fill, missing_of
 from warmpod.agent.nodecopy import NodeCopies
 from warmpod.agent.progress import Progress, Stage
 from warmpod.agent.weights import Doubts, Survey, Weights
@@ -55,10 +55,14 @@ class NodeMemoryWeights:
         def begin(total: int) -> None:
             progress.begin(Stage.VERIFYING, total)
 
+        source, target = self._origin.directory, self.directory
         with self.doubts.settled() as doubted:
-            return fill(
-                self._origin.directory, self.directory, expected, progress.watch, doubted, begin
-            )
+            try:
+                return fill(source, target, expected, progress.watch, doubted, begin)
+            except NoRoom:
+                # Where both do not fit, the agent of the copy before this one was ended for it.
+                self._copies.drop_superseded()
+            return fill(source, target, expected, progress.watch, doubted, begin)
 
     def _still_bad(self) -> tuple[Finding, ...]:
         """What the last attempt found wrong with the origin, as long as that is unchanged: copying

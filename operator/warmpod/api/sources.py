@@ -172,6 +172,11 @@ class ModelSource(StrictBase):
                 "!has(self.verify) || has(self.image)",
                 "verify is about the signature of an image: leave it out, or use the source image",
             ),
+            # A signature is of a digest: under a tag, another node could get another image.
+            rule(
+                "!has(self.verify) || !has(self.image) || self.image.contains('@sha256:')",
+                "verify needs the image by digest: use name@sha256:…, which `warmpod pack` prints",
+            ),
         )
     )
 
@@ -198,7 +203,8 @@ class ModelSource(StrictBase):
         "hostPath).",
     )
     verify: Verify | None = Field(
-        default=None, description="Refuse the image unless it is signed. Only with image."
+        default=None,
+        description="Refuse the image unless it is signed. Only with image, given by digest.",
     )
 
     @model_validator(mode="after")
@@ -208,6 +214,8 @@ class ModelSource(StrictBase):
             raise ValueError(f"needs one source: set exactly one of {', '.join(_KINDS)}")
         if self.verify is not None and self.image is None:
             raise ValueError("verify needs the source image: leave it out")
+        if self.verify is not None and "@sha256:" not in (self.image or ""):
+            raise ValueError("verify needs the image by digest: write it as name@sha256:…")
         return self
 
     @property

@@ -19,6 +19,7 @@ GOOD: dict[str, Any] = {
 
 
 PEM = "-----BEGIN PUBLIC KEY-----\nMFkw\n-----END PUBLIC KEY-----\n"
+SIGNED = "example.com/models/m:1@sha256:" + "5" * 64
 
 
 def changed(path: str, value: Any) -> dict[str, Any]:
@@ -58,7 +59,7 @@ def test_opaque_structures_come_through_as_they_are() -> None:
 @pytest.mark.parametrize(
     ("source", "text"),
     [
-        ({"image": "models/m:1", "verify": {"publicKey": PEM}}, "models/m:1"),
+        ({"image": SIGNED, "verify": {"publicKey": PEM}}, SIGNED),
         ({"huggingFace": {"repository": "org/m"}}, "https://huggingface.co/org/m@main"),
         (
             {
@@ -113,6 +114,12 @@ def test_a_staging_claim_counts_only_with_downloads() -> None:
             {"s3": {"uri": "s3://bucket"}, "verify": {"publicKey": PEM}},
             "spec.model",
             "verify needs the source image",
+        ),
+        (
+            "spec.model.verify",
+            {"publicKey": PEM},
+            "spec.model",
+            "verify needs the image by digest",
         ),
         ("spec.additionalModels", [{"name": "a"}], "spec.additionalModels[0]", "exactly one of"),
         ("spec.weights.scrubSeconds", 599, "spec.weights.scrubSeconds", "equal to 600"),

@@ -29,6 +29,7 @@ from warmpod.resources import weight_sets
 
 STAGING = {"staging": {"persistentVolumeClaim": {"claimName": "staging"}}}
 PEM = "-----BEGIN PUBLIC KEY-----\nMFkw\n-----END PUBLIC KEY-----\n"
+SIGNED = "example.com/models/m:1@sha256:" + "5" * 64
 EVERY_SOURCE = pytest.mark.parametrize("source", SOURCES)
 EVERY_MEDIUM = pytest.mark.parametrize("medium", MEDIA)
 
@@ -337,7 +338,7 @@ def test_the_users_word_on_the_network_wins() -> None:
 
 
 def test_an_image_is_verified_as_it_is_mounted_and_asked_for_with_the_pull_secrets() -> None:
-    model = {**SOURCES["image"], "verify": {"publicKey": PEM}}
+    model = {"image": SIGNED, "verify": {"publicKey": PEM}}
     pod = {"imagePullSecrets": [{"name": "registry"}, {"name": "mirror"}]}
     spec = prefetch_spec(warm_model(model=model, pod=pod))
     (found,) = config_of(spec, "agent")["sets"]
@@ -356,6 +357,6 @@ def test_an_image_is_verified_as_it_is_mounted_and_asked_for_with_the_pull_secre
 def test_pull_secrets_are_mounted_for_signatures_only() -> None:
     pod = {"imagePullSecrets": [{"name": "registry"}]}
     assert not [v for v in prefetch_spec(warm_model(pod=pod))["volumes"] if "secret" in v]
-    model = {**SOURCES["image"], "verify": {"publicKey": PEM}}
+    model = {"image": SIGNED, "verify": {"publicKey": PEM}}
     (found,) = config_of(prefetch_spec(warm_model(model=model)), "agent")["sets"]
     assert found["verify"]["dockerconfig"] is None
