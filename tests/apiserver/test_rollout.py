@@ -124,7 +124,7 @@ def test_new_weights_come_to_all_nodes_before_the_first_engine_changes(
     wait_until("the engines change", lambda: changing.live() != before, timeout_s=30)
     changing.finish()
     changing.wait_only(one["metadata"]["labels"][PREFETCH])
-    assert "WeightsReleased" in changing.events()
+    wait_until("it is told", lambda: "WeightsReleased" in changing.events(), timeout_s=30)
 
 
 def test_other_arguments_leave_the_agents_alone(api: Api, namespace: str) -> None:
