@@ -3,10 +3,12 @@
 import base64
 import string
 import time
-from collections.abc import Callable
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from . import components, host, pki, processes, settings, shell
+from . import components, host, pki, processes, rebooting, settings, shell
 from .image import Image
 from .settings import ClusterError, binary
 
@@ -29,6 +31,7 @@ NODE = {
     "registry": components.registry,
     "kwok": components.kwok,  # plays further nodes
 }
+PROCESSES = API | CONTROLLERS | RUNTIME | NODE
 TIMEOUT_S = 120.0
 
 
@@ -44,7 +47,7 @@ def up() -> None:
         down()
     if settings.KUBELET_DIR.exists():
         raise ClusterError(f"{settings.KUBELET_DIR} exists: is this machine a node of a cluster?")
-    for command in (API | CONTROLLERS | RUNTIME | NODE).values():
+    for command in PROCESSES.values():
         command()  # complains about a missing program before anything has started
     _prepare()
     _start(API)
@@ -63,6 +66,7 @@ def down() -> None:
         _remove_all_pods()
     for process in reversed(processes.recorded()):
         processes.stop(process.name)
+    rebooting.show_own_boot_id()
     host.delete_network_rules()
     host.unmount_all()
     host.delete_cgroups()
@@ -70,6 +74,29 @@ def down() -> None:
     host.delete_node_address()
     host.restore_kernel_settings()
     host.delete_files()
+
+
+def restart(name: str, flags: Iterable[str]) -> None:
+    """Ends a process and starts it anew, for this life of it with further flags."""
+    _require_cluster()
+    processes.stop(name)
+    _start({name: lambda: [*PROCESSES[name](), *flags]})
+    _wait_for(name, _READY.get(name, lambda: processes.is_alive(name)))
+
+
+def reboot() -> None:
+    """Ends all pods, kubelet and containerd, forgets what memory held, and starts them again.
+
+    The API server and everything else that is no part of a node goes on.
+    """
+    _require_cluster()
+    processes.stop("kubelet")  # or it would start the pods anew
+    rebooting.kill_pods()
+    processes.stop("containerd")
+    rebooting.forget_memory()
+    rebooting.begin_another_boot()
+    for name in ("containerd", "kubelet"):
+        restart(name, ())
 
 
 def status() -> bool:
@@ -93,12 +120,17 @@ def kubeconfig() -> Path:
 
 
 def _is_up() -> bool:
-    everything = (API | CONTROLLERS | RUNTIME | NODE).keys()
-    return all(map(processes.is_alive, everything)) and _api_is_ready() and _node_is_ready()
+    return all(map(processes.is_alive, PROCESSES)) and _api_is_ready() and _node_is_ready()
 
 
 def _how_to_use() -> str:
     return f"To use it:\nexport KUBECONFIG={settings.KUBECONFIG} PATH={settings.BIN_DIR}:$PATH"
+
+
+def _require_cluster() -> None:
+    host.require_root_and_programs()
+    if not settings.KUBECONFIG.exists():
+        raise ClusterError("the cluster is down: run up first")
 
 
 def _prepare() -> None:
@@ -176,6 +208,22 @@ def _node_is_ready() -> bool:
 
 def _runtime_is_ready() -> bool:
     return shell.attempt(*shell.crictl("version")).returncode == 0
+
+
+def _kubelet_is_ready() -> bool:
+    """Its own word: what the API server tells of the node can be from its life before."""
+    try:
+        with urllib.request.urlopen(settings.KUBELET_HEALTH_URL, timeout=5) as answer:
+            return bool(answer.status == 200)
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+_READY = {
+    "kube-apiserver": _api_is_ready,
+    "containerd": _runtime_is_ready,
+    "kubelet": _kubelet_is_ready,
+}
 
 
 def _is_true(resource: str, condition: str) -> bool:

@@ -18,7 +18,10 @@ RUN_DIR = Path("/run/warmpod-cluster")  # sockets and mounts; short, for socket 
 KUBELET_DIR = Path("/var/lib/kubelet")  # the path is fixed for device plugins
 # Weights that agents hold in the node's memory; they cannot clean up when the cluster just ends.
 NODE_MEMORY_DIR = Path("/dev/shm/warmpod")
-ALL_DIRS = (NODE_MEMORY_DIR, KUBELET_DIR, RUN_DIR, STATE_DIR)  # STATE_DIR last: it marks a cluster
+# Weights that agents have downloaded.
+NODE_DISK_DIR = Path("/var/lib/warmpod")
+# STATE_DIR last: it marks a cluster.
+ALL_DIRS = (NODE_MEMORY_DIR, NODE_DISK_DIR, KUBELET_DIR, RUN_DIR, STATE_DIR)
 
 PKI_DIR = STATE_DIR / "pki"
 RENDERED_DIR = STATE_DIR / "config"
@@ -40,6 +43,7 @@ DNS_SERVICE_IP = "10.96.0.10"
 API_SERVER = f"https://{NODE_IP}:6443"
 ETCD_URL = "http://127.0.0.1:2379"
 ETCD_PEER_URL = "http://127.0.0.1:2380"
+KUBELET_HEALTH_URL = "http://127.0.0.1:10248/healthz"  # the kubelet's default
 REGISTRY_ADDRESS = "127.0.0.1:5000"
 METRICS_SERVER_PORT = 4443
 

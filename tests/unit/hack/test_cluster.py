@@ -1,5 +1,6 @@
 """The parts of the local cluster's program that need no root."""
 
+import json
 import os
 import string
 import sys
@@ -10,7 +11,7 @@ import yaml
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "hack" / "cluster"))
 
-from clusterlib import commands, components, settings
+from clusterlib import commands, components, rebooting, settings
 
 
 def test_every_template_can_be_filled_in():
@@ -54,3 +55,16 @@ def test_the_first_start_makes_the_registry(monkeypatch: pytest.MonkeyPatch, tmp
     monkeypatch.setattr(settings, "REGISTRY_DIR", tmp_path / "registry")
     commands._keep_shared_blobs()
     assert (tmp_path / "registry").is_dir()
+
+
+def test_after_a_reboot_no_receipt_is_of_this_boot(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    receipt, other = tmp_path / "model" / "receipt.json", tmp_path / "model" / "manifest.json"
+    receipt.parent.mkdir()
+    receipt.write_text(json.dumps({"boot_id": "this", "files": ["a"]}))
+    other.write_text(json.dumps({"files": ["a"]}))
+    monkeypatch.setattr(rebooting, "RECEIPTS", ((tmp_path, "**/*.json"),))
+    rebooting._age_receipts()
+    aged = json.loads(receipt.read_text())
+    assert aged["boot_id"] != "this"
+    assert aged["files"] == ["a"]
+    assert json.loads(other.read_text()) == {"files": ["a"]}
