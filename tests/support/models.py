@@ -48,6 +48,16 @@ def warm_model(name: str, namespace: str, **spec: Any) -> JsonObject:
     }
 
 
+def held_model(
+    name: str, namespace: str, image: str, medium: str = "Image", size: str = "128Mi", **spec: Any
+) -> JsonObject:
+    """A WarmModel without engine pods: the weights of an image, held on the node."""
+    weights = {"medium": medium, "size": size}
+    return warm_model(
+        name, namespace, **({"replicas": 0, "model": {"image": image}, "weights": weights} | spec)
+    )
+
+
 def vllm_engine() -> JsonObject:
     """The real engine, as small as it goes."""
     return {
@@ -121,15 +131,20 @@ class ModelView:
     def prefetch_pods(self) -> list[JsonObject]:
         return self._pods("prefetch")
 
+    def prefetch_pod(self) -> JsonObject:
+        """The one prefetch pod that is not on its way out."""
+        return _only(self.prefetch_pods(), f"prefetch pods of {self.name}")
+
     def _pods(self, component: str) -> list[JsonObject]:
         selector = f"warmpod.io/model={self.name},warmpod.io/component={component}"
         return self.api.list("Pod", self.namespace, selector)
 
     def engine_pod(self) -> JsonObject:
         """The one engine pod that is not on its way out."""
-        pods = [pod for pod in self.engine_pods() if "deletionTimestamp" not in pod["metadata"]]
-        assert len(pods) == 1, f"{len(pods)} engine pods of {self.name}"
-        return pods[0]
+        return _only(self.engine_pods(), f"engine pods of {self.name}")
+
+    def wait_resident(self, timeout_s: float = 120) -> None:
+        self.wait_condition("WeightsResident", "True", timeout_s=timeout_s)
 
     def wait_ready(self, timeout_s: float = 120) -> None:
         self.wait_condition("Ready", "True", timeout_s=timeout_s)
@@ -163,6 +178,12 @@ class ModelView:
     def service_url(self, scheme: str = "http") -> str:
         service = self.api.get("Service", self.name, self.namespace)
         return f"{scheme}://{service['spec']['clusterIP']}:8000"
+
+
+def _only(pods: list[JsonObject], what: str) -> JsonObject:
+    staying = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
+    assert len(staying) == 1, f"{len(staying)} {what}"
+    return staying[0]
 
 
 def condition_of(body: JsonObject, type_: str) -> JsonObject:

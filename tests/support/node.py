@@ -8,6 +8,7 @@ import signal
 import subprocess
 from pathlib import Path
 
+from support.api import JsonObject
 from support.images import binary
 from support.waiting import wait_until
 
@@ -30,12 +31,27 @@ class Node:
         assert completed.returncode == 0, completed.stderr
         return completed.stdout
 
+    def images(self) -> dict[str, list[str]]:
+        """Names of every image on the node, by its id."""
+        listed = json.loads(self.crictl("images", "--output", "json"))["images"]
+        return {image["id"]: [*image["repoTags"], *image["repoDigests"]] for image in listed}
+
+    def has_image(self, repository: str) -> bool:
+        return any(repository in name for names in self.images().values() for name in names)
+
     def remove_images(self, *repositories: str) -> None:
-        """Removes all images of these repositories, which no pod may be using."""
-        for image in json.loads(self.crictl("images", "--output", "json"))["images"]:
-            names = [*image["repoTags"], *image["repoDigests"]]
+        """Removes all names of the images of these repositories, as people do by hand.
+
+        Nothing asks whether a pod uses them; one that does keeps what it has mounted.
+        """
+        for identity, names in self.images().items():
             if any(repository in name for repository in repositories for name in names):
-                self.crictl("rmi", image["id"])
+                self._ctr("images", "rm", "--sync", *names, identity)
+
+    def _ctr(self, *arguments: str) -> None:
+        command = [str(binary("ctr")), f"--address={CONTAINERD_SOCKET}", "--namespace=k8s.io"]
+        completed = subprocess.run([*command, *arguments], capture_output=True, text=True)
+        assert completed.returncode == 0, completed.stderr
 
     def container_pid(self, pod_uid: str, container: str) -> int:
         """The process that is PID 1 of a running container."""
@@ -46,6 +62,11 @@ class Node:
         assert len(listed) == 1, f"{len(listed)} running containers {container}"
         inspected = json.loads(self.crictl("inspect", listed[0]["id"]))
         return int(inspected["info"]["pid"])
+
+    def files_in(self, pod: JsonObject, container: str, path: str) -> Path:
+        """A directory of a running container, as its processes see it."""
+        pid = self.container_pid(pod["metadata"]["uid"], container)
+        return Path(f"/proc/{pid}/root{path}")
 
     def engine_main(self, pod_uid: str) -> int:
         """The engine's main process: the child of the launcher."""

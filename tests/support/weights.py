@@ -17,8 +17,18 @@ LAST = "model-00002-of-00002.safetensors"
 
 def good_weights(note: str = "") -> Files:
     """Another note makes another image."""
-    index = {"metadata": {}, "weight_map": {f"tensor.{name}": name for name in SHARDS}}
-    contents = SHARDS | {
+    return _with_manifest(SHARDS, note)
+
+
+def big_weights(mebibytes: int, note: str = "") -> Files:
+    """The same with shards of so many MiB together: what is done with them takes a while."""
+    half = mebibytes * 1024**2 // 2
+    return _with_manifest({path: content[:1] * half for path, content in SHARDS.items()}, note)
+
+
+def _with_manifest(shards: dict[str, bytes], note: str) -> Files:
+    index = {"metadata": {}, "weight_map": {f"tensor.{name}": name for name in shards}}
+    contents = shards | {
         "config.json": json.dumps({"note": note}).encode(),
         "model.safetensors.index.json": json.dumps(index).encode(),
     }

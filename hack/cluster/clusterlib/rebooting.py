@@ -19,12 +19,12 @@ BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 # Lies over the kernel's own, which nothing can change. Containers have a /proc of their own and
 # go on seeing that one; see _age_receipts.
 PLAYED_BOOT_ID = settings.STATE_DIR / "boot-id"
-# Where agents note in which boot they have read the weights, and the field of the note.
+# Where agents note in which boots they have read the weights, and the field of the note.
 RECEIPTS = (
     (settings.KUBELET_DIR, "pods/*/volumes/kubernetes.io~empty-dir/warmpod-agent/*.json"),
     (settings.NODE_DISK_DIR, "**/.warmpod-receipt.json"),
 )
-BOOT_FIELD = "boot_id"
+BOOTS_FIELD = "boots"
 
 
 def kill_pods() -> None:
@@ -66,8 +66,8 @@ def _age_receipts() -> None:
     for root, pattern in RECEIPTS:
         for path in root.glob(pattern):
             document = json.loads(path.read_text())
-            if BOOT_FIELD in document:
-                path.write_text(json.dumps(document | {BOOT_FIELD: str(uuid.uuid4())}))
+            if BOOTS_FIELD in document:
+                path.write_text(json.dumps(document | {BOOTS_FIELD: [str(uuid.uuid4())]}))
 
 
 def _pod_processes() -> set[int]:

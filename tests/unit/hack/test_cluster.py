@@ -60,11 +60,11 @@ def test_the_first_start_makes_the_registry(monkeypatch: pytest.MonkeyPatch, tmp
 def test_after_a_reboot_no_receipt_is_of_this_boot(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     receipt, other = tmp_path / "model" / "receipt.json", tmp_path / "model" / "manifest.json"
     receipt.parent.mkdir()
-    receipt.write_text(json.dumps({"boot_id": "this", "files": ["a"]}))
+    receipt.write_text(json.dumps({"boots": ["this"], "files": ["a"]}))
     other.write_text(json.dumps({"files": ["a"]}))
     monkeypatch.setattr(rebooting, "RECEIPTS", ((tmp_path, "**/*.json"),))
     rebooting._age_receipts()
     aged = json.loads(receipt.read_text())
-    assert aged["boot_id"] != "this"
+    assert "this" not in aged["boots"]
     assert aged["files"] == ["a"]
     assert json.loads(other.read_text()) == {"files": ["a"]}
