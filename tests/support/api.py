@@ -30,6 +30,7 @@ KINDS: dict[str, tuple[str, str]] = {
     "Event": ("api/v1", "events"),
     "ConfigMap": ("api/v1", "configmaps"),
     "Secret": ("api/v1", "secrets"),
+    "PersistentVolumeClaim": ("api/v1", "persistentvolumeclaims"),
     "ServiceAccount": ("api/v1", "serviceaccounts"),
     "Deployment": ("apis/apps/v1", "deployments"),
     "DaemonSet": ("apis/apps/v1", "daemonsets"),
@@ -44,6 +45,7 @@ KINDS: dict[str, tuple[str, str]] = {
 CLUSTER_KINDS: dict[str, tuple[str, str]] = {
     "Namespace": ("api/v1", "namespaces"),
     "Node": ("api/v1", "nodes"),
+    "PersistentVolume": ("api/v1", "persistentvolumes"),
 }
 
 

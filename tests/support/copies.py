@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,23 +32,30 @@ class Copies:
 
     def stored_bytes(self) -> int:
         """Of all weights files, those of unfinished copies included; each inode once."""
-        sizes = {}
-        for path in self.root.rglob("*"):
-            if path.is_file() and path.name != RECEIPT_NAME and ".refs" not in path.parts:
-                facts = path.stat()
-                sizes[facts.st_ino] = facts.st_size
-        return sum(sizes.values())
+        facts = map(_facts, self.root.rglob("*"))
+        return sum({found.st_ino: found.st_size for found in facts if found}.values())
 
 
 NODE_MEMORY = Copies(Path("/dev/shm/warmpod"))
 NODE_DISK = Copies(Path("/var/lib/warmpod/weights"))
 
 
+def _facts(path: Path) -> os.stat_result | None:
+    """Of a weights file; None for anything else, and for what has just gone."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    notes = path.name == RECEIPT_NAME or ".refs" in path.parts
+    return found if stat.S_ISREG(found.st_mode) and not notes else None
+
+
 def is_whole(directory: Path, files: Files) -> bool:
-    """Whether the receipt is there, and every file with its size."""
+    """Whether the receipt is there, and every file with its size; whatever manifest there is."""
+    sizes = {path: len(file.content) for path, file in files.items() if path != MANIFEST}
     try:
         return (directory / RECEIPT_NAME).exists() and all(
-            (directory / path).stat().st_size == len(file.content) for path, file in files.items()
+            (directory / path).stat().st_size == size for path, size in sizes.items()
         )
     except FileNotFoundError:
         return False
@@ -62,6 +71,16 @@ def digests_in(directory: Path) -> dict[str, str]:
             with path.open("rb") as file:
                 found[str(name)] = hashlib.file_digest(file, "sha256").hexdigest()
     return found
+
+
+def write_files(directory: Path, files: Files) -> None:
+    """The files as people have them on a disk: readable by everybody, without a manifest."""
+    directory.mkdir(parents=True, exist_ok=True)
+    directory.chmod(0o755)
+    for path, file in files.items():
+        if path != MANIFEST:
+            (directory / path).write_bytes(file.content)
+            (directory / path).chmod(0o644)
 
 
 def digests_of(files: Files) -> dict[str, str]:

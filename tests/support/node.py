@@ -55,13 +55,22 @@ class Node:
 
     def container_pid(self, pod_uid: str, container: str) -> int:
         """The process that is PID 1 of a running container."""
+        pid = self.running_pid(pod_uid, container)
+        assert pid is not None, f"container {container} does not run"
+        return pid
+
+    def running_pid(self, pod_uid: str, container: str) -> int | None:
+        """The same; None while it does not run."""
         selector = ["--label", f"io.kubernetes.pod.uid={pod_uid}", "--name", f"^{container}$"]
         listed = json.loads(self.crictl("ps", "--state", "Running", "--output", "json", *selector))[
             "containers"
         ]
-        assert len(listed) == 1, f"{len(listed)} running containers {container}"
+        assert len(listed) <= 1, f"{len(listed)} running containers {container}"
+        if not listed:
+            return None
         inspected = json.loads(self.crictl("inspect", listed[0]["id"]))
-        return int(inspected["info"]["pid"])
+        pid = int(inspected["info"]["pid"])
+        return pid if is_alive(pid) else None
 
     def files_in(self, pod: JsonObject, container: str, path: str) -> Path:
         """A directory of a running container, as its processes see it."""
