@@ -54,7 +54,7 @@ class NeverWrong(Background):
 
     def step(self) -> None:
         said = {condition_of(pod, "warmpod.io/Resident").get("status") for pod in self._agents()}
-        mine = self.copies.keys() - self.others
+        mine = self.copies.names() - self.others
         if "True" in said and not any(is_whole(self.copies.root / key, self.files) for key in mine):
             self.violations.append("resident, but not whole")
         if len(mine) > 1:
@@ -89,7 +89,7 @@ def kill_again_and_again(
 ) -> None:
     """Kills the agent at random points of its work, and in the end lets it finish."""
     total = sum(len(file.content) for file in weights.values())
-    before, stored = copies.keys(), copies.stored_bytes()
+    before, stored = copies.names(), copies.stored_bytes()
     points = sorted(random.Random(SEED).random() for _ in range(KILLS))
     view = create(model)
     killed: set[int] = set()
@@ -109,7 +109,7 @@ def kill_again_and_again(
         view.wait_resident()
         assert copies.stored_bytes() - stored <= total + len(weights) * 4096
     assert watched.violations == []
-    (key,) = copies.keys() - before
+    (key,) = copies.names() - before
     assert digests_in(copies.root / key) == digests_of(weights)
 
 

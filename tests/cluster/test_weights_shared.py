@@ -33,13 +33,13 @@ def test_one_copy_until_the_last_one_goes(
     image = f"{REGISTRY}/test/weights-shared:{namespace}"
     digest = push_image(image, weights, tmp_path / "image")
     copy = NODE_MEMORY.root / digest.removeprefix("sha256:")[:32]
-    keys, stored = NODE_MEMORY.keys(), NODE_MEMORY.stored_bytes()
+    keys, stored = NODE_MEMORY.names(), NODE_MEMORY.stored_bytes()
     one = create(held_model("one", namespace, image, "NodeMemory"))
     two = create(held_model("two", namespace, image, "NodeMemory", replicas=1))
     one.wait_resident()
     two.wait_ready()
 
-    assert NODE_MEMORY.keys() - keys == {copy.name}
+    assert NODE_MEMORY.names() - keys == {copy.name}
     assert NODE_MEMORY.stored_bytes() - stored == sum(len(f.content) for f in weights.values())
     inodes = {path.name: path.stat().st_ino for path in copy.iterdir()}
 
@@ -53,4 +53,4 @@ def test_one_copy_until_the_last_one_goes(
 
         api.delete("WarmModel", "two", namespace)
         wait_until("node memory is free", lambda: not copy.exists(), timeout_s=120)
-    assert NODE_MEMORY.keys() <= keys
+    assert NODE_MEMORY.names() <= keys

@@ -125,7 +125,7 @@ def test_one_download_for_all_who_want_the_same(
         views[source].wait_ready(timeout_s=240)
     found = sorted(
         digests_in(NODE_DISK.root / key)["config.json"]
-        for key in NODE_DISK.keys()
+        for key in NODE_DISK.names()
         if key.startswith("http-")
     )
     wanted = [digests_of(files)["config.json"] for files in (weights, draft)]
@@ -153,7 +153,7 @@ def test_downloads_go_with_the_last_who_wants_them(
     )
     wait_until(
         "nothing is left on the disk",
-        lambda: not [key for key in NODE_DISK.keys() if key.startswith("http-")],
+        lambda: not [key for key in NODE_DISK.names() if key.startswith("http-")],
         timeout_s=60,
     )
     assert digests_in(places.directory / "model"), "files of a source were removed"

@@ -20,7 +20,7 @@ class Copies:
 
     root: Path
 
-    def keys(self) -> set[str]:
+    def names(self) -> set[str]:
         """Of the copies that have content."""
         if not self.root.exists():
             return set()
