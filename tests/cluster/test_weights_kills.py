@@ -21,10 +21,11 @@ from support.copies import (
     is_whole,
     write_files,
 )
-from support.file_server import file_server, node_address
+from support.file_server import FileServer
 from support.images import REGISTRY, push_image
 from support.models import ModelView, condition_of, held_model
 from support.node import Node, kill
+from support.serving import serving, url_of
 from support.waiting import wait_until
 from support.weights import Files, big_weights
 
@@ -79,8 +80,9 @@ def test_killed_while_it_stages(
 ) -> None:
     weights = big_weights(192, note=namespace)
     write_files(tmp_path, weights)
-    with file_server(node_address(api), tmp_path) as url:
-        model = held_model("killed", namespace, "", size="256Mi", model={"http": {"url": url}})
+    with serving(api, FileServer, tmp_path) as server:
+        source = {"http": {"url": f"{url_of(server)}/"}}
+        model = held_model("killed", namespace, "", size="256Mi", model=source)
         kill_again_and_again(node, create, model, weights, NODE_DISK)
 
 

@@ -12,14 +12,20 @@ import pytest
 from support.api import Api, JsonObject
 from support.claims import claim
 from support.copies import NODE_DISK, digests_in, digests_of, write_files
-from support.file_server import file_server, node_address
+from support.file_server import FileServer
+from support.hub_server import HubServer
 from support.models import ModelView, warm_model
 from support.namespaces import temporary_namespace
 from support.node import Node
+from support.s3_server import S3Server
+from support.serving import serving, url_of
 from support.waiting import wait_until
 from support.weights import Files, good_weights
 
 SMALL = {"size": "16Mi"}
+TOKEN = "hf_right"
+S3_KEYS = {"AKIDTESTS": "s3-secret"}
+S3_SECRET = {"AWS_ACCESS_KEY_ID": "AKIDTESTS", "AWS_SECRET_ACCESS_KEY": "s3-secret"}
 
 
 @dataclass(frozen=True)
@@ -27,8 +33,10 @@ class Places:
     """Where files lie before a WarmModel asks for them."""
 
     namespace: str
-    server: str
     directory: Path
+    web: str
+    hub: str
+    s3: str
     claim: str
     empty_claim: str
 
@@ -50,19 +58,27 @@ def places(
     folder = tmp_path_factory.mktemp("sources")
     write_files(folder / "model", weights)
     write_files(folder / "draft", draft)
+    write_files(folder / "org" / "model", weights)
+    write_files(folder / "bucket" / "a" / "model", weights)
     (folder / "empty").mkdir(mode=0o755)
     with ExitStack() as stack:
         namespace = stack.enter_context(temporary_namespace(api, "test-sources-"))
+        api.create(secret("hub", namespace, token=f"{TOKEN}\n"))
+        api.create(secret("s3", namespace, **S3_SECRET))
         yield Places(
             namespace,
-            stack.enter_context(file_server(node_address(api), folder)),
             folder,
+            url_of(stack.enter_context(serving(api, FileServer, folder))),
+            url_of(stack.enter_context(serving(api, HubServer, folder, token=TOKEN))),
+            url_of(stack.enter_context(serving(api, S3Server, folder, keys=S3_KEYS))),
             stack.enter_context(claim(api, "models", namespace, folder)),
             stack.enter_context(claim(api, "staging", namespace, folder / "empty")),
         )
 
 
 SOURCES = (
+    "hub",
+    "s3",
     "http",
     "http-in-memory",
     "node-path",
@@ -74,11 +90,15 @@ SOURCES = (
 
 
 def spec_of(source: str, places: Places) -> JsonObject:
-    http = {"http": {"url": f"{places.server}model/"}}
+    hub = {"repository": "org/model", "endpoint": places.hub, "secretName": "hub"}
+    bucket = {"uri": "s3://bucket/a/model", "endpoint": places.s3, "secretName": "s3"}
+    http = {"http": {"url": f"{places.web}/model/"}}
     in_claim = {"persistentVolumeClaim": {"claimName": places.claim, "path": "model"}}
     staging = {"persistentVolumeClaim": {"claimName": places.empty_claim}}
-    draft = {"name": "draft", "http": {"url": f"{places.server}draft/"}}
+    draft = {"name": "draft", "http": {"url": f"{places.web}/draft/"}}
     return {
+        "hub": {"model": {"huggingFace": hub}},
+        "s3": {"model": {"s3": bucket}},
         "http": {"model": http},
         "http-in-memory": {"model": http, "weights": SMALL | {"medium": "NodeMemory"}},
         "node-path": {"model": {"nodePath": {"path": str(places.directory / "model")}}},
@@ -153,7 +173,16 @@ def test_downloads_go_with_the_last_who_wants_them(
     )
     wait_until(
         "nothing is left on the disk",
-        lambda: not [key for key in NODE_DISK.names() if key.startswith("http-")],
+        lambda: not [key for key in NODE_DISK.names() if key.startswith(("hf-", "s3-", "http-"))],
         timeout_s=60,
     )
     assert digests_in(places.directory / "model"), "files of a source were removed"
+
+
+def secret(name: str, namespace: str, **values: str) -> JsonObject:
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": name, "namespace": namespace},
+        "stringData": values,
+    }
