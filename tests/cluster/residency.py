@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from support import history
-from support.events import counts, wait_event
+from support.events import times_told, wait_event
 from support.models import ModelView
 
 # Users were promised 30 s. The kubelet reports the node's images every 30 s or so; what a test
@@ -21,7 +21,7 @@ def lost_and_back(view: ModelView, *reasons: str) -> Iterator[None]:
     reasons), and then they are resident again."""
     said = history.of_model(view)
     mark = said.wait_for("True", after=0, timeout_s=30)
-    told = counts(view)
+    told = times_told(view, reasons)
     yield
     mark = said.wait_for("False", after=mark, timeout_s=NOTICE_S)
     said.wait_for("True", after=mark, timeout_s=BACK_S)

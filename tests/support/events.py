@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from support.api import JsonObject
 from support.models import ModelView
 from support.waiting import wait_until
@@ -16,22 +18,21 @@ def events_of(view: ModelView) -> list[JsonObject]:
     ]
 
 
-def counts(view: ModelView) -> dict[str, int]:
-    """How often each reason was told."""
-    found: dict[str, int] = {}
-    for event in events_of(view):
-        found[event["reason"]] = found.get(event["reason"], 0) + (event.get("count") or 1)
-    return found
+def times_told(view: ModelView, reasons: Iterable[str]) -> int:
+    """How often an event had one of the reasons, or named it in its message."""
+    wanted = tuple(reasons)
+    return sum(
+        event.get("count") or 1
+        for event in events_of(view)
+        if event["reason"] in wanted or any(reason in event["message"] for reason in wanted)
+    )
 
 
-def wait_event(
-    view: ModelView, *reasons: str, before: dict[str, int] | None = None, timeout_s: float = 60
-) -> None:
-    """Waits until one of the reasons was told, or once more than `before` (see `counts`)."""
-    known = before or {}
+def wait_event(view: ModelView, *reasons: str, before: int = 0, timeout_s: float = 60) -> None:
+    """Waits until one of the reasons was told more often than `before` (see `times_told`)."""
     wait_until(
         f"an event {' or '.join(reasons)} about {view.name}",
-        lambda: any(counts(view).get(reason, 0) > known.get(reason, 0) for reason in reasons),
+        lambda: times_told(view, reasons) > before,
         timeout_s=timeout_s,
-        describe=lambda: counts(view),
+        describe=lambda: [(event["reason"], event["message"]) for event in events_of(view)],
     )
