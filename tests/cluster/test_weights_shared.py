@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from support.api import Api, JsonObject
-from support.copies import NODE_MEMORY, digests_in, digests_of, is_whole
+from support.copies import NODE_MEMORY, digests_in, digests_of, is_whole, size_of
 from support.images import REGISTRY, push_image
 from support.models import ModelView, held_model
 from support.node import Node
@@ -40,7 +40,7 @@ def test_one_copy_until_the_last_one_goes(
     two.wait_ready()
 
     assert NODE_MEMORY.names() - keys == {copy.name}
-    assert NODE_MEMORY.stored_bytes() - stored == sum(len(f.content) for f in weights.values())
+    assert NODE_MEMORY.stored_bytes() - stored == size_of(weights)
     inodes = {path.name: path.stat().st_ino for path in copy.iterdir()}
 
     with operator_away() if operator == "away" else nullcontext():

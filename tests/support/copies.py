@@ -46,16 +46,16 @@ def _facts(path: Path) -> os.stat_result | None:
         found = path.stat()
     except FileNotFoundError:
         return None
-    notes = path.name == RECEIPT_NAME or ".refs" in path.parts
+    notes = path.name in (RECEIPT_NAME, MANIFEST) or ".refs" in path.parts
     return found if stat.S_ISREG(found.st_mode) and not notes else None
 
 
 def is_whole(directory: Path, files: Files) -> bool:
     """Whether the receipt is there, and every file with its size; whatever manifest there is."""
-    sizes = {path: len(file.content) for path, file in files.items() if path != MANIFEST}
     try:
         return (directory / RECEIPT_NAME).exists() and all(
-            (directory / path).stat().st_size == size for path, size in sizes.items()
+            (directory / path).stat().st_size == len(file.content)
+            for path, file in without_manifest(files).items()
         )
     except FileNotFoundError:
         return False
@@ -77,16 +77,24 @@ def write_files(directory: Path, files: Files) -> None:
     """The files as people have them on a disk: readable by everybody, without a manifest."""
     directory.mkdir(parents=True, exist_ok=True)
     directory.chmod(0o755)
-    for path, file in files.items():
-        if path != MANIFEST:
-            (directory / path).write_bytes(file.content)
-            (directory / path).chmod(0o644)
+    for path, file in without_manifest(files).items():
+        (directory / path).write_bytes(file.content)
+        (directory / path).chmod(0o644)
 
 
 def digests_of(files: Files) -> dict[str, str]:
     """The same of files that are to be there."""
     return {
         path: hashlib.sha256(file.content).hexdigest()
-        for path, file in files.items()
-        if path != MANIFEST
+        for path, file in without_manifest(files).items()
     }
+
+
+def size_of(files: Files) -> int:
+    """Bytes of what an engine reads."""
+    return sum(len(file.content) for file in without_manifest(files).values())
+
+
+def without_manifest(files: Files) -> Files:
+    """What a copy has of them; it may have a manifest of its own."""
+    return {path: file for path, file in files.items() if path != MANIFEST}
