@@ -37,3 +37,17 @@ def kept(view: ModelView) -> Iterator[None]:
     yield
     assert [state for state in said.since(mark) if state.status != "True"] == []
     assert view.prefetch_pod()["metadata"]["uid"] == agent
+
+
+@contextmanager
+def looked_at_again(view: ModelView) -> Iterator[None]:
+    """After the block the agent reads everything again before it calls the weights resident.
+
+    As its pod tells it: an operator that was on the same node does not see all of it.
+    """
+    said = history.of_agents(view)
+    mark = said.wait_for("True", after=0, timeout_s=30)
+    yield
+    mark = said.wait_for("False", after=mark, timeout_s=NOTICE_S, reasons=["Verifying"])
+    said.wait_for("True", after=mark, timeout_s=BACK_S)
+    view.wait_resident()

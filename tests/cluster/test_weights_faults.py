@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.residency import kept, lost_and_back
+from cluster.residency import kept, looked_at_again, lost_and_back
 from support import node_faults, page_cache
 from support.api import Api, JsonObject
 from support.copies import NODE_MEMORY, digests_in, digests_of
@@ -15,14 +15,11 @@ from support.images import REGISTRY, push_image
 from support.models import ModelView, container_status, held_model
 from support.namespaces import temporary_namespace
 from support.node import Node
-from support.waiting import wait_until
 from support.weights import LAST, SHARDS, Files, big_weights
 
 REPOSITORY = "test/weights-faults"
 UNUSED = "test/weights-unused"
 FIRST = min(SHARDS)
-# What a restarted agent says first; nothing that it knew before counts.
-RESTARTED = ("Verifying", "NotResident")
 RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
 
 
@@ -86,8 +83,11 @@ def test_locked_pages_stay_whatever_is_dropped(node: Node, held: ModelView, bait
 
 @pytest.mark.namespace_labels(RESTRICTED)
 def test_dropped_pages_are_read_again_where_none_can_be_locked(
-    api: Api, node: Node, namespace: str, image: str
+    api: Api, node: Node, namespace: str, tmp_path: Path
 ) -> None:
+    """An image of its own: where another agent has locked the same pages, none can be dropped."""
+    image = f"{REGISTRY}/test/weights-dropped:1"
+    push_image(image, big_weights(64, note="dropped"), tmp_path / "image")
     api.apply(held_model("dropped", namespace, image))
     view = ModelView(api, "dropped", namespace)
     view.wait_resident()
@@ -134,10 +134,9 @@ def test_garbage_collection_spares_what_is_prefetched(
     push_image(f"{REGISTRY}/{UNUSED}:1", weights, tmp_path / "unused")
     node.crictl("pull", f"{REGISTRY}/{UNUSED}:1")
     agents = [uid(view.prefetch_pod()) for view in (held, copied)]
-    with node_faults.kubelet_flags(*node_faults.COLLECT_IMAGES):
-        wait_until("an unused image is collected", lambda: not node.has_image(UNUSED), timeout_s=60)
-        assert node.has_image(REPOSITORY)
-        assert node.has_image("warmpod/engine-sim")
+    node_faults.collect_unused_images(lambda: not node.has_image(UNUSED))
+    assert node.has_image(REPOSITORY)
+    assert node.has_image("warmpod/engine-sim")
     for view in (held, copied):
         view.wait_resident()
     assert [uid(view.prefetch_pod()) for view in (held, copied)] == agents
@@ -159,7 +158,7 @@ def test_weights_are_resident_again_after_a_restart_of_the_node(
 ) -> None:
     boot, copy = boot_of(api, held), copy_of(copied)
     engine = restarts(held.engine_pod())
-    with lost_and_back(held, *RESTARTED), lost_and_back(copied, *RESTARTED):
+    with looked_at_again(held), looked_at_again(copied):
         node_faults.reboot()
     assert boot_of(api, held) != boot, "the node was not restarted"
     assert digests_in(copy) == digests_of(weights)
