@@ -15,7 +15,7 @@ from support.images import REGISTRY, push_image
 from support.models import ModelView, container_status, held_model
 from support.namespaces import temporary_namespace
 from support.node import Node
-from support.weights import LAST, SHARDS, Files, big_weights
+from support.weights import LAST, SHARDS, Files, big_weights, good_weights
 
 REPOSITORY = "test/weights-faults"
 UNUSED = "test/weights-unused"
@@ -129,9 +129,9 @@ def test_image_removed_by_hand_is_pulled_again(
 
 
 def test_garbage_collection_spares_what_is_prefetched(
-    node: Node, held: ModelView, copied: ModelView, weights: Files, tmp_path: Path
+    node: Node, held: ModelView, copied: ModelView, tmp_path: Path
 ) -> None:
-    push_image(f"{REGISTRY}/{UNUSED}:1", weights, tmp_path / "unused")
+    push_image(f"{REGISTRY}/{UNUSED}:1", good_weights("unused"), tmp_path / "unused")
     node.crictl("pull", f"{REGISTRY}/{UNUSED}:1")
     agents = [uid(view.prefetch_pod()) for view in (held, copied)]
     node_faults.collect_unused_images(lambda: not node.has_image(UNUSED))

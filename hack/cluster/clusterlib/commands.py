@@ -91,12 +91,14 @@ def reboot() -> None:
     """
     _require_cluster()
     processes.stop("kubelet")  # or it would start the pods anew
-    rebooting.kill_pods()
-    processes.stop("containerd")
-    rebooting.forget_memory()
-    rebooting.begin_another_boot()
-    for name in ("containerd", "kubelet"):
-        restart(name, ())
+    try:
+        rebooting.kill_pods()
+        processes.stop("containerd")
+        rebooting.forget_memory()
+        rebooting.begin_another_boot()
+    finally:
+        for name in ("containerd", "kubelet"):
+            restart(name, ())
 
 
 def status() -> bool:

@@ -71,15 +71,16 @@ def _age_receipts() -> None:
 
 
 def _pod_processes() -> set[int]:
-    """Of cgroup version 2, and of every version 1 tree."""
+    """Of cgroup version 2, and of every version 1 tree; cgroups go while this looks."""
     tops = (*CGROUP_ROOT.glob("kubepods"), *CGROUP_ROOT.glob("*/kubepods"))
-    return {pid for top in tops for group in top.rglob("cgroup.procs") for pid in _pids(group)}
+    groups = (Path(group) for top in tops for group, _, _ in os.walk(top))
+    return {pid for group in groups for pid in _pids(group / "cgroup.procs")}
 
 
-def _pids(group: Path) -> list[int]:
+def _pids(listed: Path) -> list[int]:
     try:
-        return [int(word) for word in group.read_text().split()]
-    except OSError:  # the cgroup has just been removed
+        return [int(word) for word in listed.read_text().split()]
+    except OSError:  # the cgroup is gone
         return []
 
 
