@@ -50,7 +50,7 @@ def test_gated_model_is_forbidden_until_its_terms_are_accepted(
 
 def from_hub(name: str, namespace: str, url: str) -> JsonObject:
     source = {"repository": REPOSITORY, "endpoint": url, "secretName": "hub"}
-    return held_model(name, namespace, "", model={"huggingFace": source})
+    return held_model(name, namespace, "", replicas=1, model={"huggingFace": source})
 
 
 def secret(namespace: str) -> JsonObject:

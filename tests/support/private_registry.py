@@ -9,6 +9,7 @@ import base64
 import http.client
 import json
 import shutil
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from support.images import REGISTRY
 
 ADDRESS = ("127.0.0.1", 5001)
 HOST = f"{ADDRESS[0]}:{ADDRESS[1]}"
+TLS_HANDSHAKE = b"\x16"  # RFC 8446, 5.1: the type of its records
 USER, PASSWORD = "robot", "correct horse"
 
 
@@ -27,6 +29,13 @@ def _basic(password: str) -> str:
 
 
 class _Door(BaseHTTPRequestHandler):
+    def handle(self) -> None:
+        """Clients try TLS first, and plain HTTP after an answer that is none."""
+        if self.request.recv(1, socket.MSG_PEEK) == TLS_HANDSHAKE:
+            self.request.sendall(b"HTTP/1.0 400 Bad Request\r\n\r\n")
+        else:
+            super().handle()
+
     def do_GET(self) -> None:
         self._answer()
 
