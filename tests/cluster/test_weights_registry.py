@@ -63,7 +63,7 @@ def test_weights_on_the_node_are_not_for_those_without_the_password(
     name = f"refused-{len(secrets)}"
     api.apply(private_model(name, private.view.namespace, *secrets, replicas=1))
     refused = ModelView(api, name, private.view.namespace)
-    refused.wait_condition("WeightsResident", "False", {"ImagePullAuth"})
+    refused.wait_condition("Prefetched", "False", {"ImagePullAuth"})
     refused.wait_condition("Ready", "False", {"ImagePullAuth"})
     assert refused.engine_pods() == []
     api.apply(private_model(name, private.view.namespace, "right"))
