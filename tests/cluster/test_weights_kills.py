@@ -33,6 +33,7 @@ from support.weights import Files, big_weights
 Create = Callable[[JsonObject], ModelView]
 
 KILLS = 10
+NOTES_BYTES = 65536  # an agent may note what it has downloaded
 SEED = 20250
 
 
@@ -110,7 +111,8 @@ def kill_again_and_again(
             kill(pid)
             killed.add(pid)
         view.wait_resident()
-        assert copies.stored_bytes() - stored == total, "something is left of killed agents"
+        left = copies.stored_bytes() - stored - total
+        assert left < NOTES_BYTES, f"{left} bytes are left of killed agents"
     assert watched.violations == []
     (key,) = copies.names() - before
     assert digests_in(copies.root / key) == digests_of(weights)
