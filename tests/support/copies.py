@@ -36,6 +36,10 @@ class Copies:
         return sum({found.st_ino: found.st_size for found in map(_facts, paths) if found}.values())
 
 
+NODE_MEMORY = Copies(Path("/dev/shm/warmpod"))
+NODE_DISK = Copies(Path("/var/lib/warmpod/weights"))
+
+
 def _facts(path: Path) -> os.stat_result | None:
     """Of a weights file; None for anything else, and for what has just gone."""
     try:
