@@ -32,7 +32,12 @@ class Copies:
 
     def stored_bytes(self, besides: set[str]) -> int:
         """Of all weights files of the other copies, unfinished ones included; each inode once."""
-        paths = (path for name in self.names() - besides for path in (self.root / name).rglob("*"))
+        paths = (
+            Path(folder, file)
+            for name in self.names() - besides
+            for folder, _, files in os.walk(self.root / name)  # goes on where a folder has gone
+            for file in files
+        )
         return sum({found.st_ino: found.st_size for found in map(_facts, paths) if found}.values())
 
 
