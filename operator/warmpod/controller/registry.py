@@ -26,9 +26,9 @@ logger = logging.getLogger(__name__)
 
 #: Seconds for one request to a registry.
 TIMEOUT: Final = aiohttp.ClientTimeout(total=5)
-#: Seconds an answer is believed. Tags move, and a missing image may be pushed at any moment: who has
-#: just moved one and then changes a spec gets the new digest. Many WarmModels of one image that
-#: appear together are asked for once.
+#: Seconds an answer is believed. Tags move, and a missing image may be pushed at any moment: who
+#: moves a tag and then changes a spec gets the new digest. Many WarmModels of one image that appear
+#: together are asked for once.
 FOUND_SECONDS: Final = 10.0
 FAILED_SECONDS: Final = 20.0
 #: Bytes of an answer that are read. The distribution specification lets a registry refuse manifests
