@@ -93,7 +93,7 @@ def kill_again_and_again(
 ) -> None:
     """Kills the agent at random points of its work, and in the end lets it finish."""
     total = size_of(weights)
-    before, stored = copies.names(), copies.stored_bytes()
+    before = copies.names()
     points = sorted(random.Random(SEED).random() for _ in range(KILLS))
     view = create(model)
     killed: set[int] = set()
@@ -104,14 +104,14 @@ def kill_again_and_again(
             )
             wait_until(
                 f"{point:.0%} are there",
-                lambda point=point: copies.stored_bytes() - stored >= point * total,
+                lambda point=point: copies.stored_bytes(before) >= point * total,
                 timeout_s=60,
                 poll_s=0.002,
             )
             kill(pid)
             killed.add(pid)
         view.wait_resident()
-        left = copies.stored_bytes() - stored - total
+        left = copies.stored_bytes(before) - total
         assert left < NOTES_BYTES, f"{left} bytes are left of killed agents"
     assert watched.violations == []
     (key,) = copies.names() - before

@@ -33,14 +33,14 @@ def test_one_copy_until_the_last_one_goes(
     image = f"{REGISTRY}/test/weights-shared:{namespace}"
     digest = push_image(image, weights, tmp_path / "image")
     copy = NODE_MEMORY.root / digest.removeprefix("sha256:")[:32]
-    keys, stored = NODE_MEMORY.names(), NODE_MEMORY.stored_bytes()
+    others = NODE_MEMORY.names()
     one = create(held_model("one", namespace, image, "NodeMemory"))
     two = create(held_model("two", namespace, image, "NodeMemory", replicas=1))
     one.wait_resident()
     two.wait_ready()
 
-    assert NODE_MEMORY.names() - keys == {copy.name}
-    assert NODE_MEMORY.stored_bytes() - stored == size_of(weights)
+    assert NODE_MEMORY.names() - others == {copy.name}
+    assert NODE_MEMORY.stored_bytes(others) == size_of(weights)
     inodes = {path.name: path.stat().st_ino for path in copy.iterdir()}
 
     with operator_away() if operator == "away" else nullcontext():
@@ -53,4 +53,4 @@ def test_one_copy_until_the_last_one_goes(
 
         api.delete("WarmModel", "two", namespace)
         wait_until("node memory is free", lambda: not copy.exists(), timeout_s=120)
-    assert NODE_MEMORY.names() <= keys
+    assert NODE_MEMORY.names() <= others

@@ -30,10 +30,15 @@ class Copies:
             if not path.name.startswith(".") and path.is_dir() and any(path.iterdir())
         }
 
-    def stored_bytes(self) -> int:
-        """Of all weights files, those of unfinished copies included; each inode once."""
-        facts = map(_facts, self.root.rglob("*"))
-        return sum({found.st_ino: found.st_size for found in facts if found}.values())
+    def stored_bytes(self, besides: set[str]) -> int:
+        """Of all weights files of the other copies, unfinished ones included; each inode once."""
+        paths = (
+            Path(folder, file)
+            for name in self.names() - besides
+            for folder, _, files in os.walk(self.root / name)  # goes on where a folder has gone
+            for file in files
+        )
+        return sum({found.st_ino: found.st_size for found in map(_facts, paths) if found}.values())
 
 
 NODE_MEMORY = Copies(Path("/dev/shm/warmpod"))
@@ -46,8 +51,8 @@ def _facts(path: Path) -> os.stat_result | None:
         found = path.stat()
     except FileNotFoundError:
         return None
-    notes = path.name in (RECEIPT_NAME, MANIFEST) or ".refs" in path.parts
-    return found if stat.S_ISREG(found.st_mode) and not notes else None
+    is_note = path.name in (RECEIPT_NAME, MANIFEST)
+    return found if stat.S_ISREG(found.st_mode) and not is_note else None
 
 
 def is_whole(directory: Path, files: Files) -> bool:
