@@ -8,7 +8,7 @@ from pathlib import Path
 from processes.launcher.launcher_process import ENVIRONMENT, LAUNCHER
 from processes.sidecar.pod import pod
 from support.until import until
-from warmpod.protocol import WARM_CONDITION
+from warmpod.protocol import TIMELINE_CONDITION, WARM_CONDITION
 
 
 async def test_life_of_a_pod(tmp_path: Path) -> None:
@@ -16,7 +16,9 @@ async def test_life_of_a_pod(tmp_path: Path) -> None:
         with tiny.sidecar() as first:
             await tiny.reason("Warm")
             assert await tiny.readyz() == 200
-            stages = json.loads(tiny.api.last("warmpod.io/StartupTimeline")["message"])["stages"]
+            # A condition of its own, which may be told after the other.
+            await until(lambda: tiny.api.last(TIMELINE_CONDITION))
+            stages = json.loads(tiny.api.last(TIMELINE_CONDITION)["message"])["stages"]
             assert {"weights", "ready"} <= stages.keys()
 
             os.kill(tiny.core_pid(), 9)
