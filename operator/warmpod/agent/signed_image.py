@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import platform
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,7 @@ from warmpod.reasons import (
     SIGNATURE_UNCHECKED,
     Reason,
 )
-from warmpod.registry.answers import digest_of, document_in
+from warmpod.registry.answers import digest_of, document_in, of_platform
 from warmpod.registry.client import INDEX_TYPES, Client, opened
 from warmpod.registry.credentials import Credential, of_pull_secrets
 from warmpod.registry.errors import Denied, NotFound, RegistryError
@@ -156,7 +156,8 @@ class _Question:
         if document.get("mediaType") not in INDEX_TYPES:
             yield document
             return
-        for digest in _of_this_platform(document):
+        architecture = _ARCHITECTURES.get(platform.machine(), platform.machine())
+        for digest in of_platform(document, architecture):
             yield document_in(await self._client.manifest(digest))
 
     def _finding(self, reason: Reason, detail: str) -> Finding:
@@ -179,11 +180,3 @@ def _layers(document: Mapping[str, Any], media_type: str) -> list[dict[str, Any]
         if isinstance(layer, dict) and layer.get("mediaType") == media_type
     ]
     return found[:MAX_SIGNATURES]
-
-
-def _of_this_platform(index: Mapping[str, Any]) -> Iterator[str]:
-    architecture = _ARCHITECTURES.get(platform.machine(), platform.machine())
-    for entry in index.get("manifests") or ():
-        where = entry.get("platform") or {}
-        if where.get("os") == "linux" and where.get("architecture") == architecture:
-            yield str(entry.get("digest"))

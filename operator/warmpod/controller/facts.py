@@ -13,7 +13,7 @@ from warmpod.controller.nodes import pods, waiting
 from warmpod.controller.nodes.pods import holds_images
 from warmpod.controller.observed import Observed, Refusal
 from warmpod.controller.problems import Area, Problem
-from warmpod.controller.registry import NotFound
+from warmpod.controller.resolver import NotFound
 from warmpod.controller.views import PodView
 from warmpod.engine import facts_of, ignored_loader
 from warmpod.protocol import RESIDENT_CONDITION, WARM_CONDITION

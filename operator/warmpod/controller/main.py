@@ -42,12 +42,13 @@ from warmpod.controller.nodes.taints import StartupTaints
 from warmpod.controller.observe import Observer
 from warmpod.controller.reconcile import Reconciler
 from warmpod.controller.recorder import Recorder
-from warmpod.controller.registry import Resolver
 from warmpod.controller.residency import Residency
+from warmpod.controller.resolver import Resolver
 from warmpod.controller.settings import InvalidSettings, OperatorSettings, from_environment
 from warmpod.controller.sweep import Sweeper
 from warmpod.controller.views import Key
 from warmpod.controller.workqueue import WorkQueue, run_worker
+from warmpod.registry.session import new_session
 from warmpod.resources.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -166,7 +167,7 @@ async def run(settings: OperatorSettings) -> None:
     async with AsyncExitStack() as stack:
         kube = Kube(configuration)
         stack.push_async_callback(kube.close)
-        session = await stack.enter_async_context(aiohttp.ClientSession(trust_env=True))
+        session = await stack.enter_async_context(new_session())
         operator = Operator(settings, kube, session, configuration)
         for asking in (operator.resolver, operator.sizes, operator.disks):
             stack.push_async_callback(asking.close)

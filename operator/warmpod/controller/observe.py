@@ -24,7 +24,7 @@ from warmpod.controller.nodes import placement
 from warmpod.controller.nodes.fleet import Fleet
 from warmpod.controller.nodes.placement import Placement
 from warmpod.controller.observed import Failure, Observed, Refusal, StoredRevision
-from warmpod.controller.registry import Resolution, Resolver
+from warmpod.controller.resolver import Resolution, Resolver
 from warmpod.controller.views import (
     Key,
     Meta,

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from warmpod.api import InvalidSpec, WarmModel
 from warmpod.controller.nodes.seen import NodesSeen
-from warmpod.controller.registry import Resolution
+from warmpod.controller.resolver import Resolution
 from warmpod.controller.views import ModelView, PodView, RevisionView, WorkloadView
 from warmpod.reasons import Reason
 from warmpod.resources import revision

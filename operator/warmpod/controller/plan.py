@@ -22,7 +22,7 @@ from warmpod.controller.nodes.pods import PodChanges
 from warmpod.controller.observed import Observed, StoredRevision
 from warmpod.controller.prefetching import Removal
 from warmpod.controller.problems import NOTICES
-from warmpod.controller.registry import Resolution, Resolved, Unresolved
+from warmpod.controller.resolver import Resolution, Resolved, Unresolved
 from warmpod.controller.transitions import Transition
 from warmpod.controller.views import Meta
 from warmpod.resources import daemonset, deployment, disruption_budget, rbac, revision, service

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,6 +68,15 @@ def document_in(content: bytes) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise RegistryError("the registry sends a manifest that is not a JSON object")
     return document
+
+
+def of_platform(index: Mapping[str, Any], architecture: str) -> Iterator[str]:
+    """Digests of the manifests that a Linux node of that architecture takes, the first one first.
+    `architecture` as in the node's label kubernetes.io/arch."""
+    for entry in index.get("manifests") or ():
+        where = entry.get("platform") or {}
+        if (where.get("os"), where.get("architecture")) == ("linux", architecture):
+            yield str(entry.get("digest"))
 
 
 def digest_of(content: bytes) -> str:

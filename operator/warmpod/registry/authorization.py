@@ -6,11 +6,15 @@ import asyncio
 import json
 import re
 from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 
 import aiohttp
+from yarl import URL
 
+from warmpod.registry.answers import bounded_body
 from warmpod.registry.credentials import Credential
 from warmpod.registry.errors import Denied, RegistryError, Unreachable
+from warmpod.registry.session import proxy_for
 
 _FIELD = re.compile(r'(\w+)="([^"]*)"')
 TIMEOUT = aiohttp.ClientTimeout(total=30)
@@ -59,27 +63,36 @@ class Authorization:
         asked = {"scope": self._scope}
         if fields.get("service"):
             asked["service"] = fields["service"]
-        credential = self._credential
         try:
-            if credential is not None and credential.identity_token:
-                asked |= {
-                    "grant_type": "refresh_token",
-                    "refresh_token": credential.identity_token,
-                    "client_id": CLIENT_ID,
-                }
-                sent = session.post(realm, data=asked, timeout=TIMEOUT)
-            else:
-                headers = {"Authorization": credential.basic} if credential is not None else {}
-                sent = session.get(realm, params=asked, headers=headers, timeout=TIMEOUT)
-            async with sent as response:
-                return _token_in(realm, response.status, await response.read())
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            async with self._asked(session, URL(realm), asked) as response:
+                status, body = response.status, await bounded_body(response)
+        # ValueError: an address that is none.
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             raise Unreachable(f"{realm} gives no token: {error or type(error).__name__}") from error
+        if status in (400, 401, 403):
+            why = "refuses the credentials" if self.known else "gives no token without credentials"
+            raise Denied(f"{realm} {why} ({status})")
+        return _token_in(realm, status, body)
+
+    def _asked(
+        self, session: aiohttp.ClientSession, realm: URL, asked: dict[str, str]
+    ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+        proxy = proxy_for(realm)
+        credential = self._credential
+        if credential is None:
+            return session.get(realm, params=asked, timeout=TIMEOUT, proxy=proxy)
+        if not credential.identity_token:
+            headers = {"Authorization": credential.basic}
+            return session.get(realm, params=asked, headers=headers, timeout=TIMEOUT, proxy=proxy)
+        asked |= {
+            "grant_type": "refresh_token",
+            "refresh_token": credential.identity_token,
+            "client_id": CLIENT_ID,
+        }
+        return session.post(realm, data=asked, timeout=TIMEOUT, proxy=proxy)
 
 
 def _token_in(realm: str, status: int, body: bytes) -> str:
-    if status in (400, 401, 403):
-        raise Denied(f"{realm} refuses the credentials ({status})")
     if status != 200:
         raise Unreachable(f"{realm} answers {status} when asked for a token")
     try:

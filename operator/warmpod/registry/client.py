@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
-from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 from yarl import URL
@@ -16,6 +16,7 @@ from warmpod.registry.authorization import Authorization
 from warmpod.registry.credentials import Credential
 from warmpod.registry.errors import Denied, NotFound, RegistryError, Unreachable
 from warmpod.registry.reference import Reference, parse_reference
+from warmpod.registry.session import new_session, proxy_for
 
 INDEX_TYPES = (
     "application/vnd.oci.image.index.v1+json",
@@ -33,10 +34,11 @@ SILENCE_SECONDS = 60
 #: Seconds before a request is repeated, one after another.
 DELAYS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 REPEATED = frozenset((408, 429, 500, 502, 503, 504))
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
 
 class Client:
-    """Names what failed by `reference.name`. Use it inside `opened`."""
+    """Names what failed by `reference.name`. `session` is one of `new_session`."""
 
     def __init__(
         self,
@@ -46,7 +48,8 @@ class Client:
         actions: str = "pull",
         delays: Iterable[float] = DELAYS,
     ) -> None:
-        """`actions` as in a token's scope: `pull` or `pull,push`."""
+        """`actions` as in a token's scope: `pull` or `pull,push`. Each of `delays`, in seconds, is
+        followed by another attempt."""
         self.reference = reference
         self.delays = tuple(delays)
         self._session = session
@@ -92,7 +95,7 @@ class Client:
             sent["Authorization"] = authorization
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=30, sock_read=silence)
         async with self._session.request(
-            method, url, headers=sent, data=data, timeout=timeout, proxy=_proxy(url)
+            method, url, headers=sent, data=data, timeout=timeout, proxy=proxy_for(url)
         ) as response:
             body = await bounded_body(response)
             return Answer(response.status, response.headers, body, response.url)
@@ -135,6 +138,15 @@ class Client:
         """A manifest or index, by tag or digest; compared with a digest. Raises NotFound."""
         answer = await self.ask("GET", self.url(f"manifests/{which}"), {"Accept": ACCEPT})
         return self._content(answer, which)
+
+    async def digest(self, tag: str) -> str:
+        """What a tag stands for. Raises NotFound."""
+        answer = await self.ask("HEAD", self.url(f"manifests/{tag}"), {"Accept": ACCEPT})
+        digest = answer.headers.get("Docker-Content-Digest", "")
+        if answer.status == 200 and _DIGEST.fullmatch(digest):
+            return digest
+        # Some registries answer HEAD without a digest, or not at all.
+        return digest_of(await self.manifest(tag))
 
     async def blob(self, digest: str) -> bytes:
         """A small blob, compared with its digest. Raises NotFound."""
@@ -187,16 +199,5 @@ async def opened(
     delays: Iterable[float] = DELAYS,
 ) -> AsyncIterator[Client]:
     """A client for the repository of `image`."""
-    async with aiohttp.ClientSession(
-        auto_decompress=False,
-        headers={"User-Agent": "warmpod", "Accept-Encoding": "identity"},
-    ) as session:
+    async with new_session() as session:
         yield Client(session, parse_reference(image), credential, actions, delays)
-
-
-def _proxy(url: URL) -> str | None:
-    """From the environment, as for other container tools. (aiohttp's own reading of it takes in
-    ~/.netrc too, which does not go with an Authorization header.)"""
-    if url.host is None or proxy_bypass(url.host):
-        return None
-    return getproxies().get(url.scheme)

@@ -20,10 +20,6 @@ class Reference:
         return f"{scheme}://{host}/v2/{self.repository}"
 
     @property
-    def manifest_url(self) -> str:
-        return f"{self.base_url}/manifests/{self.digest or self.tag}"
-
-    @property
     def name(self) -> str:
         """Host and repository, without tag and digest."""
         return f"{self.host}/{self.repository}"

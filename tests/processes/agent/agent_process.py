@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
-import os
 import signal
 from dataclasses import dataclass
-from multiprocessing.context import ForkServerProcess
 from pathlib import Path
+
+from forking import end, fork
 
 from support.pod_api import IDENTITY
 from warmpod.agent import keeper
@@ -17,10 +16,6 @@ from warmpod.agent.progress import Progress
 from warmpod.agent.service import Service
 from warmpod.podstatus import OwnPod
 from warmpod.weights import hashing
-
-# These are imported once, so that an agent starts within milliseconds.
-_PROCESSES = multiprocessing.get_context("forkserver")
-_PROCESSES.set_forkserver_preload([__name__, "requests"])
 
 # Small pieces and a little rest after each, so that a few megabytes take long enough to be
 # killed at many different moments.
@@ -38,24 +33,11 @@ class Surroundings:
 
 class Agent:
     def __init__(self, config: AgentConfig, surroundings: Surroundings) -> None:
-        self._process: ForkServerProcess = _PROCESSES.Process(
-            target=_serve, args=(config, surroundings), daemon=True
-        )
-        self._process.start()
-
-    @property
-    def pid(self) -> int:
-        pid = self._process.pid
-        if pid is None:
-            raise RuntimeError("the agent was not started")
-        return pid
+        self._process = fork(_serve, config, surroundings)
 
     async def end(self, number: signal.Signals) -> None:
         """Send a signal and wait for the end."""
-        if self._process.is_alive():
-            os.kill(self.pid, number)
-        await asyncio.to_thread(self._process.join, 30)
-        assert not self._process.is_alive()
+        await asyncio.to_thread(end, self._process, number)
 
 
 def _serve(config: AgentConfig, surroundings: Surroundings) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import random
 from collections.abc import AsyncIterator
@@ -10,9 +9,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from agent_process import Agent, Surroundings
-from aiohttp import web
 from aiohttp.test_utils import unused_port
 
+from support.file_server import FileServer, running
 from support.pod_api import FakeApi, fake_api
 from support.until import until
 from warmpod.agent.config import AgentConfig, Medium, WeightSet
@@ -95,31 +94,35 @@ class Scene:
 
 @asynccontextmanager
 async def scene(folder: Path, medium: Medium, *, remote: bool) -> AsyncIterator[Scene]:
-    source = folder / "source"
-    content = make_source(source)
+    content = make_source(folder / "source")
     for name in ("staged", "memory", "state", "account"):
         (folder / name).mkdir()
     (folder / "account" / "token").write_text("t")
-    async with serving(source) as url, fake_api() as api:
-        api.warm_models["tiny"] = {"metadata": {}}
-        weights = WeightSet("tiny", source, key="k")
-        if remote:
-            weights = WeightSet("tiny", folder / "staged" / "k", "k", remote={"http": {"url": url}})
-        config = AgentConfig(
-            model="tiny",
-            model_uid="u-1",
-            medium=medium,
-            sets=(weights,),
-            node_root=folder / "memory",
-            stage_root=folder / "staged",
-            state_dir=folder / "state",
-            port=unused_port(),
-            look_seconds=0.2,
-        )
-        node = Scene(folder, config, content)
-        node.api = api
-        api.on_patch = node.listen
-        yield node
+    with running(FileServer(folder / "source")) as server:
+        node = Scene(folder, _config(folder, medium, f"{server.url}/" if remote else None), content)
+        async with fake_api() as node.api:
+            node.api.warm_models["tiny"] = {"metadata": {}}
+            node.api.on_patch = node.listen
+            yield node
+
+
+def _config(folder: Path, medium: Medium, url: str | None) -> AgentConfig:
+    """`url`: where the files are downloaded from; None for those in the folder."""
+    if url is None:
+        weights = WeightSet("tiny", folder / "source", "k")
+    else:
+        weights = WeightSet("tiny", folder / "staged" / "k", "k", remote={"http": {"url": url}})
+    return AgentConfig(
+        model="tiny",
+        model_uid="u-1",
+        medium=medium,
+        sets=(weights,),
+        node_root=folder / "memory",
+        stage_root=folder / "staged",
+        state_dir=folder / "state",
+        port=unused_port(),
+        look_seconds=0.2,
+    )
 
 
 def make_source(folder: Path) -> dict[str, bytes]:
@@ -131,25 +134,8 @@ def make_source(folder: Path) -> dict[str, bytes]:
     } | {"config.json": b"{}"}
     for name, data in content.items():
         (folder / name).write_bytes(data)
-    entries = [
-        manifest.Entry(name, len(data), hashlib.sha256(data).hexdigest())
-        for name, data in content.items()
-    ]
-    manifest.write(folder, manifest.Manifest.of(entries))
+    manifest.write(folder, manifest.from_directory(folder))
     return content
-
-
-@asynccontextmanager
-async def serving(folder: Path) -> AsyncIterator[str]:
-    application = web.Application()
-    application.router.add_static("/model/", folder)
-    runner = web.AppRunner(application)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    try:
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}/model/"
-    finally:
-        await runner.cleanup()
 
 
 def _used_bytes(directory: Path) -> int:

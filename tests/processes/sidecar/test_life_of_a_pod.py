@@ -16,7 +16,8 @@ async def test_life_of_a_pod(tmp_path: Path) -> None:
         with tiny.sidecar() as first:
             await tiny.reason("Warm")
             assert await tiny.readyz() == 200
-            await until(lambda: tiny.api.of_type(TIMELINE_CONDITION))
+            # A condition of its own, which may be told after the other.
+            await until(lambda: tiny.api.last(TIMELINE_CONDITION))
             stages = json.loads(tiny.api.last(TIMELINE_CONDITION)["message"])["stages"]
             assert {"weights", "ready"} <= stages.keys()
 

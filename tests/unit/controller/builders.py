@@ -26,7 +26,7 @@ from warmpod.controller.node_view import NodeView
 from warmpod.controller.nodes.seen import NodesSeen
 from warmpod.controller.observed import Failure, Observed, Refusal, StoredRevision
 from warmpod.controller.plan import Plan, make
-from warmpod.controller.registry import Resolution, Resolved
+from warmpod.controller.resolver import Resolution, Resolved
 from warmpod.controller.views import ModelView, PodView, RevisionView, WorkloadView, project
 from warmpod.protocol import RESIDENT_CONDITION, TIMELINE_CONDITION, WARM_CONDITION
 from warmpod.resources import revision

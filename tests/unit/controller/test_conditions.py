@@ -23,7 +23,7 @@ from warmpod import reasons
 from warmpod.api import WarmModelStatus
 from warmpod.controller import conditions, problems
 from warmpod.controller.observed import Failure, Refusal
-from warmpod.controller.registry import NotFound
+from warmpod.controller.resolver import NotFound
 from warmpod.controller.transitions import transitions
 
 STORED = World().store()

@@ -25,7 +25,7 @@ from unit.controller.builders import (
 )
 from warmpod.controller import plan as planning
 from warmpod.controller.facts import MIN_READY
-from warmpod.controller.registry import NotFound, Resolved, Unresolved
+from warmpod.controller.resolver import NotFound, Resolved, Unresolved
 from warmpod.resources import revision
 from warmpod.resources.names import PREFETCH_LABEL, REVISION_LABEL
 from warmpod.resources.revision import Digests

@@ -48,8 +48,8 @@ from warmpod.controller.nodes.fleet import Fleet
 from warmpod.controller.observe import Observer
 from warmpod.controller.reconcile import Reconciler
 from warmpod.controller.recorder import Recorder
-from warmpod.controller.registry import Resolution, Resolved
 from warmpod.controller.residency import Residency
+from warmpod.controller.resolver import Resolution, Resolved
 from warmpod.controller.sweep import Sweeper
 from warmpod.controller.workqueue import RetryLater
 from warmpod.resources.names import PREFETCH_LABEL

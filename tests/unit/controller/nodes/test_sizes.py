@@ -8,13 +8,14 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
 
-import aiohttp
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from warmpod.controller.nodes.preflight import Layers
 from warmpod.controller.nodes.sizes import KNOWN_SECONDS, Sizes, Unknown
+from warmpod.registry.answers import digest_of
+from warmpod.registry.session import new_session
 
 KEY = ("models", "llama")
 OCI = "application/vnd.oci.image"
@@ -33,20 +34,28 @@ MANIFEST = {
         layer(4, f"{DOCKER}.image.rootfs.diff.tar.gzip"),
     ]
 }
+EMPTY: dict[str, Any] = {"layers": []}
+
+
+def content(document: object) -> bytes:
+    return json.dumps(document).encode()
+
+
+AMD64, ARM64 = digest_of(content(MANIFEST)), digest_of(content(EMPTY))
 INDEX = {
     "manifests": [
-        {"digest": "sha256:arm", "platform": {"os": "linux", "architecture": "arm64"}},
-        {"digest": "sha256:amd", "platform": {"os": "linux", "architecture": "amd64"}},
+        {"digest": ARM64, "platform": {"os": "linux", "architecture": "arm64"}},
+        {"digest": AMD64, "platform": {"os": "linux", "architecture": "amd64"}},
         {"digest": "sha256:why", "platform": {"os": "unknown", "architecture": "unknown"}},
     ]
 }
 ANSWERS: dict[str, Any] = {
     "plain/1": MANIFEST,
     "many/1": INDEX,
-    "many/sha256:amd": MANIFEST,
-    "many/sha256:arm": {"layers": []},
+    f"many/{AMD64}": MANIFEST,
+    f"many/{ARM64}": EMPTY,
     "token/1": INDEX,
-    "token/sha256:amd": MANIFEST,
+    f"token/{AMD64}": MANIFEST,
     "odd/1": {"layers": "none"},
     "list/1": [],
 }
@@ -66,7 +75,7 @@ class FakeRegistry:
         if name == "private/1":
             return web.Response(status=401, headers={"WWW-Authenticate": 'Basic realm="x"'})
         found = ANSWERS.get(name)
-        return web.Response(status=404) if found is None else web.Response(text=json.dumps(found))
+        return web.Response(status=404) if found is None else web.Response(body=content(found))
 
     async def token(self, _: web.Request) -> web.Response:
         return web.json_response({"token": "anon"})
@@ -101,7 +110,7 @@ class Asked:
 async def asked() -> AsyncIterator[Asked]:
     told: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
     found: list[Asked] = []
-    async with aiohttp.ClientSession() as session:
+    async with new_session() as session:
         sizes = Sizes(session, told.put_nowait, clock=lambda: found[0].now)
         found.append(Asked(sizes, told))
         yield found[0]

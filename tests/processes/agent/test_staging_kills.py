@@ -1,38 +1,32 @@
 """`stage` in a process of its own, killed at random moments: it converges, and never lies."""
 
-import json
 import random
 import shutil
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
+from typing import Any
 
 import pytest
+from forking import end, fork
 
 from support.file_server import FileServer, running
 from support.hub_server import HubServer
 from support.s3_server import S3Server
+from warmpod.agent.staging import assembly, stage
 from warmpod.weights import manifest as manifests
 
-KILLS = 30
+Remote = Mapping[str, Any]
+Source = Callable[[Path], AbstractContextManager[Remote]]
+
+KILLS = 25  # of each source: a hundred in all
 FILES = {
     f"model-0000{number}-of-00004.safetensors": 5_000_000 + number for number in range(1, 5)
 } | {"config.json": 200, "sub/tokenizer.json": 700_000}
-
-PROGRAM = """
-import json, sys
-from pathlib import Path
-from warmpod.agent.staging import assembly, stage
-assembly.SEGMENT_BYTES = 1_000_000
-assembly.JOURNAL_BYTES = 200_000
-remote, directory = json.loads(sys.argv[1]), Path(sys.argv[2])
-manifest = stage(remote, None, directory, lambda _: None, lambda _: print("begin", flush=True))
-sys.stdout.write(manifest.to_json().decode())
-"""
 
 
 @pytest.fixture
@@ -46,69 +40,73 @@ def root(tmp_path: Path) -> Path:
 
 
 @contextmanager
-def hub(root: Path) -> Iterator[dict[str, object]]:
+def hub(root: Path) -> Iterator[Remote]:
     with running(HubServer(root)) as server:
         yield {"huggingFace": {"repository": "org/model", "endpoint": server.url}}
 
 
 @contextmanager
-def s3(root: Path) -> Iterator[dict[str, object]]:
+def s3(root: Path) -> Iterator[Remote]:
     with running(S3Server(root)) as server:
         yield {"s3": {"uri": "s3://org/model", "endpoint": server.url}}
 
 
 @contextmanager
-def listing(root: Path) -> Iterator[dict[str, object]]:
+def listing(root: Path) -> Iterator[Remote]:
     with running(FileServer(root)) as server:
         yield {"http": {"url": f"{server.url}/org/model/"}}
 
 
 @contextmanager
-def archive(root: Path) -> Iterator[dict[str, object]]:
-    subprocess.run(["tar", "-C", root, "-cf", root / "model.tar", "org/model"], check=True)
+def archive(root: Path) -> Iterator[Remote]:
+    # Without a common top folder, which would be taken off.
+    subprocess.run(
+        ["tar", "-C", root / "org/model", "-cf", root / "model.tar", *sorted(FILES)], check=True
+    )
     with running(FileServer(root)) as server:
         yield {"http": {"url": f"{server.url}/model.tar"}}
 
 
 @pytest.mark.parametrize("source", [hub, s3, listing, archive])
-def test_converges(source: Callable, root: Path, tmp_path: Path) -> None:
-    target = tmp_path / "target"
-    wanted = {
-        path.relative_to(root / "org/model").as_posix(): path.read_bytes()
-        for path in (root / "org/model").rglob("*")
-        if path.is_file()
-    }
-    if source is archive:  # one common top folder is taken off
-        wanted = {f"model/{name}": content for name, content in wanted.items()}
+def test_converges(source: Source, root: Path, tmp_path: Path) -> None:
+    target, chance = tmp_path / "target", random.Random(source.__name__)
+    wanted = {name: (root / "org/model" / name).read_bytes() for name in FILES}
     with source(root) as remote:
         whole_s = measured(remote, tmp_path / "timing")
         for _ in range(KILLS):
             if (target / manifests.MANIFEST_NAME).exists():
                 shutil.rmtree(target)  # it was done; from the beginning
-            process = start(remote, target)
-            time.sleep(random.uniform(0, whole_s))
-            process.send_signal(signal.SIGKILL)
-            process.wait()
+            process = fork(stage_small, remote, target)
+            time.sleep(chance.uniform(0, whole_s))
+            end(process, signal.SIGKILL)
             assert_no_lie(target, wanted)
-        process = start(remote, target)
-        output, _ = process.communicate()
-        assert process.returncode == 0
-    assert output.partition("\n")[2] == (target / manifests.MANIFEST_NAME).read_text()
+        finished(fork(stage_small, remote, target))
     assert_no_lie(target, wanted)
-    found = {entry.path for entry in manifests.parse(output.partition("\n")[2].encode()).files}
-    assert found == set(wanted)
+    manifest = manifests.read(target)
+    assert manifest is not None
+    assert {entry.path for entry in manifest.files} == set(wanted)
     assert [path.name for path in (target / ".staging").iterdir()] == ["known.jsonl"]
 
 
-def measured(remote: dict[str, object], target: Path) -> float:
+def stage_small(remote: Remote, target: Path) -> None:
+    """With so many segments and lines of the journal that a kill comes between two of them."""
+    assembly.SEGMENT_BYTES = 1_000_000
+    assembly.JOURNAL_BYTES = 200_000
+    stage(remote, None, target, lambda _: None, lambda _: None)
+
+
+def measured(remote: Remote, target: Path) -> float:
+    """Seconds that nobody kills it in; the second time, when all is imported that ever will be."""
+    finished(fork(stage_small, remote, target))
+    shutil.rmtree(target)
     begun = time.monotonic()
-    assert start(remote, target).wait() == 0
+    finished(fork(stage_small, remote, target))
     return time.monotonic() - begun
 
 
-def start(remote: dict[str, object], target: Path) -> "subprocess.Popen[str]":
-    command = [sys.executable, "-c", PROGRAM, json.dumps(remote), str(target)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+def finished(process: ForkServerProcess) -> None:
+    process.join(60)
+    assert process.exitcode == 0
 
 
 def assert_no_lie(target: Path, wanted: dict[str, bytes]) -> None:
