@@ -419,6 +419,12 @@ CONTAINER_CONFIG_ERROR = Reason(
     "user is not allowed).",
     "Create what the message names, or correct spec.engine.env and spec.engine.securityContext.",
 )
+VOLUME_MOUNT_FAILED = Reason(
+    "VolumeMountFailed",
+    "A node cannot mount a volume of the pod.",
+    "Create the Secret, ConfigMap or claim that the message names, or correct spec.pod.volumes or "
+    "the source in spec.model; the pod goes on by itself.",
+)
 CONTAINER_START_FAILED = Reason(
     "ContainerStartFailed",
     "The container runtime cannot start the container.",
@@ -447,7 +453,8 @@ POD_FAILED = Reason(
 UNSCHEDULABLE = Reason(
     "Unschedulable",
     "No node can take the pod.",
-    "The message is the scheduler's; change spec.pod or spec.engine.resources, or add nodes.",
+    "The message is the scheduler's; change spec.pod or spec.engine.resources, add nodes, or "
+    "create the claim that it does not find.",
 )
 NO_ROOM_FOR_BOTH = Reason(
     "NoRoomForBoth",

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from warmpod import reasons
 from warmpod.api import WarmModel
-from warmpod.controller import problems, rivalry, rollout
+from warmpod.controller import mounts, problems, rivalry, rollout
 from warmpod.controller.nodes import pods, waiting
 from warmpod.controller.nodes.pods import holds_images
 from warmpod.controller.observed import Observed, Refusal
@@ -18,7 +18,7 @@ from warmpod.controller.views import PodView
 from warmpod.engine import facts_of, ignored_loader
 from warmpod.protocol import RESIDENT_CONDITION, WARM_CONDITION
 from warmpod.resources import deployment, warmup_container
-from warmpod.resources.names import REVISION_LABEL, ROLE_LABEL, SERVING
+from warmpod.resources.names import ROLE_LABEL, SERVING
 from warmpod.resources.security import refusal
 
 #: The same as the Deployment waits for before it lets an older pod go.
@@ -105,7 +105,7 @@ class Facts:
 def gather(observed: Observed, model: WarmModel, now: datetime) -> Facts:
     revision = observed.target
     serving = [pod for pod in observed.engine_pods if _serves(pod)]
-    engines = _current(observed.engine_pods, revision)
+    engines = observed.engine_pods_present
     prefetch = _prefetch_pods(observed)
     there = tuple(pod for pod in prefetch if pod.meta.uid not in observed.lost_images)
     eligible = _eligible(observed)
@@ -163,14 +163,6 @@ def _serves(pod: PodView) -> bool:
     return role == SERVING and not pod.meta.deleting and pod.phase not in ("Failed", "Succeeded")
 
 
-def _current(pods: tuple[PodView, ...], revision: str) -> tuple[PodView, ...]:
-    return tuple(
-        pod
-        for pod in pods
-        if pod.meta.labels.get(REVISION_LABEL) == revision and not pod.meta.deleting
-    )
-
-
 def _eligible(observed: Observed) -> int | None:
     """Where nodes are not watched, those that the DaemonSet takes for eligible: it knows nothing of
     devices, and does not mind a node that is cordoned."""
@@ -182,7 +174,7 @@ def _eligible(observed: Observed) -> int | None:
 
 def _prefetch_pods(observed: Observed) -> tuple[PodView, ...]:
     """Those that count: on other nodes no engine will look for what they hold."""
-    found = observed.prefetch_pods_of(observed.weights)
+    found = observed.prefetch_pods_present
     if observed.nodes is None:
         return found
     return tuple(pod for pod in found if pod.meant_for in observed.nodes.eligible)
@@ -212,10 +204,12 @@ def _problems(
         yield from _missing_images(observed)
     for pod in prefetch:
         yield from problems.of_prefetch_pod(pod, now)
+    yield from mounts.of_pods(prefetch, Area.WEIGHTS, observed, model, now)
     yield from pods.problems(prefetch, observed.nodes)
     yield from rivalry.problems(observed, now)
     for pod in engines:
         yield from problems.of_engine_pod(pod, now)
+    yield from mounts.of_pods(engines, Area.ENGINE, observed, model, now)
 
 
 def _creation(observed: Observed) -> Iterator[Problem]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 Object = dict[str, Any]
@@ -52,6 +52,13 @@ def meta_of(obj: Object) -> Meta:
 def intern(text: str) -> str:
     """The same string object for the same text, which thousands of objects have."""
     return sys.intern(str(text))
+
+
+def event_time(event: Object) -> datetime:
+    """When what an event tells of was seen last."""
+    series = (event.get("series") or {}).get("lastObservedTime")
+    text = series or event.get("lastTimestamp") or event.get("eventTime")
+    return parse_time(text) or datetime.fromtimestamp(0, UTC)
 
 
 def parse_time(text: str | None) -> datetime | None:

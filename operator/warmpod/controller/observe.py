@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from warmpod.api import InvalidSpec, WarmModel
+from warmpod.controller import mounts
 from warmpod.controller.cache import Cache
 from warmpod.controller.kinds import (
     CONTROLLER_REVISION,
@@ -20,6 +21,8 @@ from warmpod.controller.kinds import (
     Kind,
 )
 from warmpod.controller.kube import ApiError, Kube, Object
+from warmpod.controller.meta import event_time
+from warmpod.controller.mount_events import MountEvents
 from warmpod.controller.nodes import placement
 from warmpod.controller.nodes.fleet import Fleet
 from warmpod.controller.nodes.placement import Placement
@@ -65,6 +68,7 @@ class Observer:
         self._fleet = fleet
         self._settings = settings
         self._clock = clock
+        self._mount_events = MountEvents(kube, clock)
         self._levels: dict[str, tuple[float, PodSecurity]] = {}
         self._parsed: dict[Key, tuple[str, int, WarmModel | InvalidSpec]] = {}
 
@@ -109,6 +113,7 @@ class Observer:
             pod_security=level,
             resolutions=self._resolutions(model, found),
             refusals=refusals,
+            unmounted=await self._unmounted(observed),
         )
 
     def _parse(self, view: ModelView) -> WarmModel | InvalidSpec:
@@ -173,6 +178,12 @@ class Observer:
         labels = found["metadata"].get("labels") or {} if found else {}
         return level_of(labels)
 
+    async def _unmounted(self, observed: Observed) -> Mapping[str, str]:
+        pods = (*observed.prefetch_pods_present, *observed.engine_pods_present)
+        if not any(mounts.hanging(pods, datetime.now(UTC))):
+            return {}
+        return await self._mount_events.failures(observed.view.meta.namespace)
+
     async def _refusals(self, workload: WorkloadView) -> tuple[Refusal, ...]:
         """A DaemonSet's status does not tell why pods are missing; its events do."""
         meta = workload.meta
@@ -180,9 +191,9 @@ class Observer:
         newest: Object | None = None
         async for page, _ in self._kube.list_pages(EVENT, meta.namespace, fields=fields):
             for event in page:
-                if newest is None or _time_of(event) > _time_of(newest):
+                if newest is None or event_time(event) > event_time(newest):
                     newest = event
-        if newest is None or datetime.now(UTC) - _time_of(newest) > REFUSAL_AGE:
+        if newest is None or datetime.now(UTC) - event_time(newest) > REFUSAL_AGE:
             return ()
         workload_name = f"DaemonSet {meta.name}"
         since = parse_time(newest.get("firstTimestamp"))
@@ -200,12 +211,6 @@ def _is_of(child: Meta, model: Meta) -> bool:
     """Ours, or an orphan: after `kubectl delete --cascade=orphan` and a new creation of the
     WarmModel its pods shall go on running, so its revisions must go on counting."""
     return child.owner_uid in ("", model.uid)
-
-
-def _time_of(event: Object) -> datetime:
-    series = (event.get("series") or {}).get("lastObservedTime")
-    text = series or event.get("lastTimestamp") or event.get("eventTime")
-    return parse_time(text) or datetime.fromtimestamp(0, UTC)
 
 
 def _of(pods: list[PodView], component: names.Component) -> tuple[PodView, ...]:

@@ -65,6 +65,8 @@ class Observed:
     resolutions: Mapping[str, Resolution | None] = field(default_factory=dict)
     """By image as written in the spec; None while the registry is being asked."""
     refusals: tuple[Refusal, ...] = ()
+    unmounted: Mapping[str, str] = field(default_factory=dict)
+    """What kubelets say about volumes that pods lack, by the pod's uid."""
     nodes: NodesSeen | None = None
     """None where nodes are not watched."""
     failures: tuple[Failure, ...] = ()
@@ -108,6 +110,20 @@ class Observed:
             pod
             for pod in self.prefetch_pods
             if pod.meta.labels.get(PREFETCH_LABEL) == weights and not pod.meta.deleting
+        )
+
+    @property
+    def prefetch_pods_present(self) -> tuple[PodView, ...]:
+        """Of the weights that the spec asks for."""
+        return self.prefetch_pods_of(self.weights)
+
+    @property
+    def engine_pods_present(self) -> tuple[PodView, ...]:
+        """Of the revision that the spec asks for, and there to stay."""
+        return tuple(
+            pod
+            for pod in self.engine_pods
+            if pod.meta.labels.get(REVISION_LABEL) == self.target and not pod.meta.deleting
         )
 
     @property

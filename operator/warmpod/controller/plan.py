@@ -14,7 +14,7 @@ from typing import Any
 
 from warmpod import reasons
 from warmpod.api import InvalidSpec, WarmModel
-from warmpod.controller import conditions, prefetching, problems, rivalry, status
+from warmpod.controller import conditions, mounts, prefetching, problems, rivalry, status
 from warmpod.controller.facts import MIN_READY, Facts, gather
 from warmpod.controller.kinds import CONTROLLER_REVISION, DAEMON_SET, Kind
 from warmpod.controller.nodes import pods
@@ -222,8 +222,12 @@ def _look_again(observed: Observed, facts: Facts) -> float | None:
         times.append(MIN_READY.total_seconds())
     if observed.prefetch_pods_missing and not times:
         times.append(MISSING)
+    found = (*facts.prefetch_pods, *facts.engine_pods)
+    if any(mounts.hanging(found, facts.now)):
+        times.append(RECHECK)
     dates = [problem.due() for problem in (*facts.problems, *facts.node_problems)]
-    dates += [problems.silent_from(pod) for pod in (*facts.prefetch_pods, *facts.engine_pods)]
+    dates += [problems.silent_from(pod) for pod in found]
+    dates += [mounts.hanging_from(pod) for pod in found]
     dates.append(rivalry.due(observed, facts.now))
     times += [(due - facts.now).total_seconds() for due in dates if due and due > facts.now]
     return min(times, default=None)

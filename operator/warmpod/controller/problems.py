@@ -49,6 +49,8 @@ _NO_PLATFORM = re.compile(r"no match for platform|exec format error", re.I)
 _NO_ACCESS = re.compile(r"unauthorized|authentication required|denied|forbidden|\b40[13]\b", re.I)
 _NO_SPACE = re.compile(r"no space left on device|disk quota exceeded", re.I)
 _NO_IMAGE = re.compile(r"not found|manifest unknown|name unknown|does not exist|\b404\b", re.I)
+#: The kubelet's words when a volume of ours has no directory of the name that is to be mounted.
+_NO_SUB_PATH = re.compile(r'subPath .*for volumeMount "(warmpod-[^"]+)"', re.I)
 #: The identity of a boot, as launcher and sidecar write it; each boot has another.
 _BOOT = re.compile(r"boot [0-9a-f]{12}( \(number \d+\))?")
 
@@ -138,6 +140,7 @@ _ORDER = (
     reasons.MEMORY_TOO_SMALL,
     reasons.SOURCE_UNREACHABLE,
     reasons.WEIGHTS_INIT_FAILED,
+    reasons.VOLUME_MOUNT_FAILED,
     reasons.CONTAINER_CONFIG_ERROR,
     reasons.CONTAINER_START_FAILED,
     reasons.NO_ROOM_FOR_BOTH,
@@ -171,6 +174,8 @@ _PATIENCE: dict[str, timedelta | None] = {
     reasons.POD_CREATION_FAILED: timedelta(minutes=1),
     reasons.IMAGE_PULL_FAILED: timedelta(minutes=5),
     reasons.CONTAINER_CONFIG_ERROR: timedelta(minutes=1),
+    # The kubelet's own tries are up to two minutes apart.
+    reasons.VOLUME_MOUNT_FAILED: timedelta(minutes=3),
     reasons.SOURCE_UNREACHABLE: timedelta(minutes=10),
     # A cluster autoscaler may be on its way with a node.
     reasons.UNSCHEDULABLE: timedelta(minutes=10),
@@ -237,6 +242,18 @@ def of_engine_pod(pod: PodView, now: datetime) -> Iterator[Problem]:
     yield Problem(reason, message, Area.ENGINE, pod.node, warm.since)
 
 
+def about(pod: PodView, reason: Reason, words: str, area: Area, since: datetime | None) -> Problem:
+    return Problem(reason, _sentence(_place(pod), words, reason), area, pod.node, since)
+
+
+def volume_without_path(container: ContainerView) -> str | None:
+    """The volume of ours that lacks the path which a container mounts."""
+    if container.waiting_reason not in _CONFIG_WAITS:
+        return None
+    found = _NO_SUB_PATH.search(container.waiting_message)
+    return found[1] if found else None
+
+
 def silent_from(pod: PodView) -> datetime | None:
     """When it becomes a problem that a kubelet has not taken up a pod; None where it has."""
     scheduled = pod.conditions.get("PodScheduled")
@@ -283,6 +300,8 @@ def _of_container(
     if waiting in _IMAGE_WAITS:
         words = _without_back_off(container.waiting_message) or container.image
         return _image_reason(waiting, words), words
+    if volume_without_path(container) is not None:
+        return None  # the field that is wrong is known where the spec is: see mounts.py
     if waiting in _CONFIG_WAITS:
         return reasons.CONTAINER_CONFIG_ERROR, container.waiting_message
     if waiting in _START_WAITS:

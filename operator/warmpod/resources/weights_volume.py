@@ -80,6 +80,11 @@ def agent_mounts(rendering: Rendering) -> list[dict[str, Any]]:
     ]
 
 
+def volume_names(suffix: str) -> frozenset[str]:
+    """Of the volumes with the files of the set that has this suffix, in whichever pod."""
+    return frozenset({f"{_WEIGHTS}{suffix}", f"{_SOURCE}{suffix}"})
+
+
 def receipt_paths(rendering: Rendering) -> list[str]:
     """What the engine must wait for: copies that can be incomplete when it starts. Those in the
     pod's own memory are filled before it."""

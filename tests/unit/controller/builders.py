@@ -323,6 +323,7 @@ class World:
     )
     pod_security: PodSecurity = "privileged"
     refusals: tuple[Refusal, ...] = ()
+    unmounted: dict[str, str] = field(default_factory=dict)
     failures: tuple[Failure, ...] = ()
     nodes: NodesSeen | None = None
 
@@ -403,6 +404,7 @@ class World:
             engine_pods=self.engine_pods,
             resolutions=self.resolutions,
             refusals=self.refusals,
+            unmounted=self.unmounted,
             failures=self.failures,
             nodes=self.nodes,
         )

@@ -274,7 +274,7 @@ def test_a_service_account_of_the_user_is_not_made() -> None:
     [
         (World().store().prefetching(1, prefetch().resident()), None),
         (World().store().prefetching(2, prefetch().resident()), planning.MISSING),
-        (World().store().prefetching(1, prefetch().scheduled(since=ago(seconds=20))), 40.0),
+        (World().store().prefetching(1, prefetch().scheduled(since=ago(seconds=50))), 10.0),
         (
             World()
             .store()

@@ -255,6 +255,24 @@ async def test_refused_pods_of_the_daemonset_are_read_from_its_events(cluster: C
     assert cluster.condition("Prefetched")["reason"] == "PodSecurityViolation"
 
 
+async def test_why_a_pod_hangs_is_read_from_its_events(cluster: Cluster) -> None:
+    await bring_up(cluster)
+    pod = engine().scheduled("2020-01-01T00:00:00Z").waiting("engine", "ContainerCreating")
+    found = cluster.kube.put(pod.of(World().hash).body())
+    event = {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": "e", "namespace": NAMESPACE},
+        "involvedObject": {"kind": "Pod", "uid": found["metadata"]["uid"]},
+        "reason": "FailedMount",
+        "message": 'MountVolume.SetUp failed for volume "tls" : secret "engine-tls" not found',
+        "lastTimestamp": "2999-01-01T00:00:00Z",
+    }
+    cluster.kube.put(event)
+    assert await cluster.reconcile() == 15
+    assert cluster.condition("Warm")["reason"] == "VolumeMountFailed"
+
+
 async def test_a_namespace_that_may_not_be_read_counts_as_privileged(cluster: Cluster) -> None:
     cluster.kube.fail("get", "Namespace", ApiError(403, "Forbidden", "no"))
     await cluster.reconcile()
