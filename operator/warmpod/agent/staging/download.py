@@ -48,7 +48,8 @@ class Download:
         self._publish = publish
         self._lock = threading.Lock()
         self._open: list[Assembly] = []
-        self._finishing: set[str] = set()
+        # Segments by path that somebody has yet to fill, or is filling.
+        self._unfilled: dict[str, int] = {}
         self._digests: dict[str, str] = {}
 
     def run(self, files: Iterable[RemoteFile]) -> dict[str, str]:
@@ -88,7 +89,9 @@ class Download:
             self._open.append(assembly)
             self._stop.watch(assembly.done)
             pending = [segment for segment in assembly.segments if not segment.complete]
-            for segment in pending or [Segment(0, 0)]:
+            units = pending or [Segment(0, 0)]
+            self._unfilled[file.path] = len(units)
+            for segment in units:
                 yield assembly, segment
 
     def _work(self, units: Iterator[tuple[Assembly, Segment]]) -> None:
@@ -104,12 +107,10 @@ class Download:
                 self._finish(assembly)
 
     def _is_last(self, assembly: Assembly) -> bool:
-        """True for one thread a file."""
+        """True for the thread that leaves a file last: no other touches its segments then."""
         with self._lock:
-            last = assembly.complete and assembly.file.path not in self._finishing
-            if last:
-                self._finishing.add(assembly.file.path)
-            return last
+            self._unfilled[assembly.file.path] -= 1
+            return not self._unfilled[assembly.file.path]
 
     def _fill(self, assembly: Assembly, segment: Segment) -> None:
         failures = 0

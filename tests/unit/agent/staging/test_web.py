@@ -1,4 +1,5 @@
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from unit.agent.staging.callers import Caller
 from unit.weights.models import SHARDS
 from warmpod import reasons
 from warmpod.agent.staging import SourceError, stage
+from warmpod.agent.staging.assembly import Assembly
 from warmpod.weights import manifest as manifests
 
 TOKEN = "bearer-abcdefgh"
@@ -53,6 +55,30 @@ def test_a_manifest_is_preferred(web: FileServer, caller: Caller, model: Path) -
     error = refusal(caller, listing(web)["url"])
     assert error.reason == reasons.DIGEST_MISMATCH
     assert SHARDS[0] in str(error)
+
+
+def test_a_damaged_file_is_begun_again_when_all_threads_have_left_it(
+    web: FileServer, caller: Caller, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manifests.write(model, manifests.from_directory(model))
+    web.faults.flips = {SHARDS[0]}
+    begun_again, one = threading.Event(), threading.Lock()
+    record, restart = Assembly.record, Assembly.restart
+
+    def slowly(assembly: Assembly) -> None:
+        record(assembly)
+        if any(s.complete for s in assembly.segments) and one.acquire(blocking=False):
+            begun_again.wait(0.3)  # longer than the others take
+
+    def told(assembly: Assembly) -> None:
+        restart(assembly)
+        begun_again.set()
+
+    monkeypatch.setattr(Assembly, "record", slowly)
+    monkeypatch.setattr(Assembly, "restart", told)
+    assert refusal(caller, listing(web)["url"]).reason == reasons.DIGEST_MISMATCH
+    asked = [seen.headers["Range"] for seen in web.seen if seen.path.endswith(SHARDS[0])]
+    assert {asked.count(range_) for range_ in asked} == {2}
 
 
 def test_links_that_lead_away_are_not_followed(
