@@ -78,6 +78,7 @@ class _Upload:
         # What the registry said it holds.
         self.offset = 0
         self._sent_any = False
+        self._mismatched = False
         # Why the blob cannot be read, which aiohttp reports as a cut connection.
         self._unreadable: Exception | None = None
 
@@ -165,6 +166,10 @@ class _Upload:
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise _Interrupted(error, location) from error
         if answer.status in (404, 416):
+            raise _Interrupted(answer, None)
+        if answer.status == 400 and not self._mismatched:
+            # A registry that restarted meanwhile may compare the digest with the nothing it has.
+            self._mismatched = True
             raise _Interrupted(answer, None)
         self._accepted(answer, location, (200, 201, 204))
 

@@ -104,6 +104,13 @@ async def test_a_commit_whose_answer_got_lost() -> None:
         assert registry.count("POST") == 1
 
 
+async def test_a_registry_that_forgot_what_it_took() -> None:
+    with serving() as registry:
+        registry.faults.forgotten_uploads = 1
+        assert await pushed(registry) == (True, len(CONTENT))
+        assert registry.blobs[DIGEST] == CONTENT
+
+
 async def test_tokens_run_out_during_an_upload() -> None:
     with serving({"me": "secret"}, tokens=True) as registry:
         registry.faults.token_requests = 3
