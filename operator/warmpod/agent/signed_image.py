@@ -147,7 +147,8 @@ class _Question:
         else:
             detail = (
                 f"the files here are not the signed ones: {MANIFEST_NAME} is {manifest_digest}, "
-                f"that of {digest} is {said}; was a tag moved? Name the image by its digest"
+                f"that of {digest} is {said}; remove the image on this node to have it "
+                "pulled again"
             )
         return self._finding(SIGNATURE_INVALID, detail)
 

@@ -1,6 +1,7 @@
-"""Which DaemonSets go: there is one a set of weights, for as long as an engine may read them.
+"""Which DaemonSets go: each template of prefetch pods has one, for as long as an engine may read
+what its pods hold.
 
-docs/decisions/0013 has the reasons.
+docs/decisions/0012 and 0013 have the reasons.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from datetime import datetime
 from warmpod import reasons
 from warmpod.controller import rivalry
 from warmpod.controller.observed import Observed
-from warmpod.controller.rivalry import Rivalry, named
-from warmpod.controller.transitions import Transition
+from warmpod.controller.rivalry import Rivalry
+from warmpod.controller.transitions import Transition, named
 from warmpod.controller.views import WorkloadView
 
 

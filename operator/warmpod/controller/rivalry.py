@@ -22,8 +22,6 @@ from warmpod.resources.revision import Revision
 
 #: How long the scheduler must have found no memory: what is going away still counts for it.
 PATIENCE = timedelta(seconds=20)
-#: Nodes that a message names.
-NAMED = 3
 _NO_MEMORY = "Insufficient memory"
 
 
@@ -88,12 +86,6 @@ def due(observed: Observed, now: datetime) -> datetime | None:
     """When the next shortage has lasted long enough to be acted on."""
     dates = [c.since + PATIENCE for c in _full(observed).values() if c.since is not None]
     return min((date for date in dates if date > now), default=None)
-
-
-def named(nodes: tuple[str, ...]) -> str:
-    """The first few by name, the others by number."""
-    shown = ", ".join(nodes[:NAMED])
-    return shown if len(nodes) <= NAMED else f"{shown} and {len(nodes) - NAMED} more nodes"
 
 
 def _full(observed: Observed) -> dict[str, ConditionView]:

@@ -22,6 +22,9 @@ class Transition:
     message: str
 
 
+#: Nodes that a message names.
+NAMED = 3
+
 _TOLD = (
     conditions.READY,
     conditions.PREFETCHED,
@@ -48,6 +51,12 @@ _PROGRESS: frozenset[Reason] = frozenset(
         reasons.STOPPING,
     }
 )
+
+
+def named(nodes: tuple[str, ...]) -> str:
+    """The first few by name, the others by number."""
+    shown = ", ".join(nodes[:NAMED])
+    return shown if len(nodes) <= NAMED else f"{shown} and {len(nodes) - NAMED} more nodes"
 
 
 def transitions(previous: dict[str, Any], new: dict[str, Any]) -> tuple[Transition, ...]:

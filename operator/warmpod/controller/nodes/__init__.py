@@ -1,5 +1,6 @@
 """Nodes: which of them an engine could land on, and whose turn it is to pull onto them.
 
-Everything that decides is a pure function of what the modules are given; `fleet`, `stats` and
-`taints` hold what was seen and talk to the cluster.
+What decides is pure functions of what they are given: `eligibility`, `preflight`, `turns`, `pods`.
+`fleet` holds what was seen of all nodes; `sizes` and `disks` ask registries and kubelets; `actions`
+and `taints` change pods and nodes.
 """
