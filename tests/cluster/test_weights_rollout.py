@@ -13,7 +13,7 @@ from support.node import Node
 from support.traffic import Traffic
 from support.waiting import wait_until
 from support.weights import Files, good_weights
-from warmpod.api.quantity import to_bytes
+from warmpod.quantity import to_bytes
 
 Create = Callable[[JsonObject], ModelView]
 

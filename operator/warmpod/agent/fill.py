@@ -8,9 +8,9 @@ from pathlib import Path
 
 from warmpod.agent.config import AgentConfig, WeightSet
 from warmpod.agent.filling import NoRoom, fill, is_filled
-from warmpod.agent.memory import gib
 from warmpod.agent.nodecopy import used
 from warmpod.protocol import RECEIPT_NAME
+from warmpod.quantity import human
 from warmpod.weights.findings import summary
 from warmpod.weights.hashing import unwatched
 from warmpod.weights.verify import expectations
@@ -58,7 +58,7 @@ def _fill(weights: WeightSet) -> str | None:
     try:
         weights.target.mkdir(mode=0o755, parents=True, exist_ok=True)
         if not is_filled(weights.target, expected):
-            log.info("copying %d files, %s", len(expected.files), gib(expected.size))
+            log.info("copying %d files, %s", len(expected.files), human(expected.size))
             findings = fill(weights.source, weights.target, expected, unwatched)
             if findings:
                 return f"{findings[0].reason}: {summary(findings)}"
@@ -67,6 +67,6 @@ def _fill(weights: WeightSet) -> str | None:
     except OSError as error:
         return f"WeightsNotReadable: {error}"
     log.info(
-        "%d files, %s, verified in %s", len(expected.files), gib(expected.size), weights.target
+        "%d files, %s, verified in %s", len(expected.files), human(expected.size), weights.target
     )
     return None

@@ -14,8 +14,8 @@ from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
 from warmpod.agent import memory
-from warmpod.agent.memory import gib
 from warmpod.protocol import RECEIPT_NAME
+from warmpod.quantity import human
 from warmpod.reasons import DIGEST_MISMATCH
 from warmpod.weights import receipt as receipts
 from warmpod.weights.findings import Finding
@@ -165,6 +165,6 @@ def _has_size(path: Path, size: int) -> bool:
 
 def _no_room_message(target: Path, needed: int, free: int) -> str:
     return (
-        f"{gib(needed)} of weights do not fit {target}, which has {gib(free)} left; "
+        f"{human(needed)} of weights do not fit {target}, which has {human(free)} left; "
         "raise spec.weights.size, or free memory on the node"
     )

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from warmpod import reasons
 from warmpod.agent.config import Medium
-from warmpod.agent.memory import gib
 from warmpod.agent.progress import STEPS, Snapshot, Stage
 from warmpod.agent.residency import Measurement
+from warmpod.quantity import human
 from warmpod.weights.findings import Finding, summary
 
 WORK = {
@@ -93,8 +93,8 @@ def _judge_residency(facts: Facts) -> Verdict:
         return Verdict(
             False,
             reasons.NOT_RESIDENT,
-            f"{gib(missing)} of {gib(measurement.total)} were dropped from memory; reading them "
-            "again",
+            f"{human(missing)} of {human(measurement.total)} were dropped from memory; "
+            "reading them again",
         )
     held = "locked in memory" if measurement.locked else "in memory, not locked (no CAP_IPC_LOCK)"
     return Verdict(True, reasons.RESIDENT, f"{_described(facts)}, {held}")
@@ -102,16 +102,16 @@ def _judge_residency(facts: Facts) -> Verdict:
 
 def _described(facts: Facts) -> str:
     known = "verified" if facts.has_manifest else "read (NoManifest: nothing to compare with)"
-    return f"{facts.files} files, {gib(facts.total)}, {known}"
+    return f"{facts.files} files, {human(facts.total)}, {known}"
 
 
 def _progress(now: Snapshot) -> str:
     """In steps of ten percent: each change of a message is a write to the API server."""
     if not now.total:
         return "nothing yet"
-    text = f"{100 * now.step // STEPS} % of {gib(now.total)}"
+    text = f"{100 * now.step // STEPS} % of {human(now.total)}"
     left = now.seconds_left
-    return text if left is None else f"{text} at {gib(int(now.rate))}/s, {_duration(left)} left"
+    return text if left is None else f"{text} at {human(int(now.rate))}/s, {_duration(left)} left"
 
 
 def _duration(seconds: float) -> str:

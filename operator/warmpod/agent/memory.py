@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from warmpod.quantity import human
+
 # cgroup v2 as a container sees it, then v1.
 LIMIT_FILES = (
     Path("/sys/fs/cgroup/memory.max"),
@@ -34,23 +36,15 @@ def shortage(needed: int, room: Room) -> str | None:
     locks more than its limit is killed, and one on a full node gets somebody else killed."""
     if room.limit is not None and needed > room.limit - OWN_BYTES:
         return (
-            f"{gib(needed)} of weights do not fit the agent's memory limit of {gib(room.limit)}; "
-            f"set spec.weights.size to at least {gib(needed)}"
+            f"{human(needed)} of weights do not fit the agent's memory limit of "
+            f"{human(room.limit)}; set spec.weights.size to at least {human(needed)}"
         )
     if needed > room.available:
         return (
-            f"{gib(needed)} of weights do not fit the node's available memory of "
-            f"{gib(room.available)}; free memory on the node or choose bigger nodes in spec.pod"
+            f"{human(needed)} of weights do not fit the node's available memory of "
+            f"{human(room.available)}; free memory on the node or choose bigger nodes in spec.pod"
         )
     return None
-
-
-def gib(count: int) -> str:
-    """Bytes as people write them in a WarmModel."""
-    for unit, size in (("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10)):
-        if count >= size:
-            return f"{count / size:.1f}{unit}"
-    return f"{count} bytes"
 
 
 def _limit() -> int | None:

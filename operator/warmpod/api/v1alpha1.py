@@ -28,9 +28,9 @@ from warmpod.api.base import (
     rule,
     rules,
 )
-from warmpod.api.quantity import to_bytes
 from warmpod.api.sources import Claim, ModelSource
 from warmpod.protocol import LAUNCHER_MOUNT, RUN_MOUNT, WARMUP_PORT
+from warmpod.quantity import to_bytes
 
 MAX_NAME_LENGTH = 50
 """Leaves room below 63 for what is added to it in the names of children and in labels."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from warmpod.api.quantity import to_bytes
 from warmpod.controller.meta import Meta, Object, intern
+from warmpod.quantity import to_bytes
 from warmpod.resources.placement import is_extended
 
 #: Where a kubelet listens that does not say where.

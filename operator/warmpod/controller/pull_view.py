@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from warmpod.api.quantity import to_bytes
 from warmpod.controller.meta import Object, intern
+from warmpod.quantity import to_bytes
 from warmpod.resources.names import PREFETCH_GATE
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from warmpod.api.quantity import from_bytes, to_bytes
 from warmpod.protocol import FILL_MOUNT, NODE_ROOT_MOUNT, RECEIPT_NAME
+from warmpod.quantity import from_bytes, to_bytes
 from warmpod.resources import source_volumes
 from warmpod.resources.rendering import Rendering, mount
 from warmpod.resources.source_volumes import host_path, set_mount, set_volume

@@ -5,7 +5,7 @@ import pytest
 from warmpod import reasons
 from warmpod.agent.config import Medium
 from warmpod.agent.lifecycle import Facts, Verdict, combine, decide
-from warmpod.agent.memory import NO_LIMIT, OWN_BYTES, Room, gib, shortage
+from warmpod.agent.memory import NO_LIMIT, OWN_BYTES, Room, shortage
 from warmpod.agent.progress import Snapshot, Stage
 from warmpod.agent.residency import Measurement
 from warmpod.weights.findings import Finding
@@ -97,7 +97,7 @@ def under_way(stage: Stage, *, total: int = 0, step: int = 0, rate: float = 0) -
         ),
         (
             under_way(Stage.STAGING, total=1700 * GIB, step=0, rate=GIB / 8),
-            Verdict(False, reasons.STAGING, "staged 0 % of 1700.0Gi at 128.0Mi/s, 4 h left"),
+            Verdict(False, reasons.STAGING, "staged 0 % of 1.7Ti at 128.0Mi/s, 4 h left"),
         ),
         (
             under_way(Stage.LOADING, total=4 * GIB, step=10, rate=GIB),
@@ -183,11 +183,3 @@ def test_limits_of_both_cgroup_versions(tmp_path, monkeypatch) -> None:
         file.write_text(f"{text}\n")
         assert memory.measure().limit == limit
     assert memory.measure().available > 0
-
-
-@pytest.mark.parametrize(
-    ("count", "text"),
-    [(0, "0 bytes"), (2048, "2.0Ki"), (5 * 2**20, "5.0Mi"), (17 * GIB, "17.0Gi")],
-)
-def test_bytes_for_people(count: int, text: str) -> None:
-    assert gib(count) == text

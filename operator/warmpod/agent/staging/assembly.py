@@ -7,7 +7,6 @@ the writers, while the content still is in the page cache.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
@@ -19,11 +18,11 @@ from pathlib import Path
 from warmpod.agent.staging.digests import Hashes
 from warmpod.agent.staging.files import RemoteFile
 from warmpod.weights.hashing import PIECE_BYTES
+from warmpod.weights.receipt import boot_id
 
 SEGMENT_BYTES = 64 * 1024 * 1024
 # How much of a segment is downloaded again, at most, after the process was killed.
 JOURNAL_BYTES = 16 * 1024 * 1024
-BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 @dataclass
@@ -68,10 +67,6 @@ class Assembly:
     def done(self) -> int:
         return sum(segment.done for segment in self.segments)
 
-    @property
-    def complete(self) -> bool:
-        return all(segment.complete for segment in self.segments)
-
     def write(self, segment: Segment, piece: bytes) -> int:
         """Returns how many bytes are new progress."""
         view = memoryview(piece)
@@ -89,7 +84,7 @@ class Assembly:
     def record(self) -> None:
         with self._lock:
             done = [segment.done for segment in self.segments]
-            document = {"boot": _boot_id(), "done": done}
+            document = {"boot": boot_id(), "done": done}
             temporary = self._journal.with_suffix(".new")
             temporary.write_text(json.dumps(document))
             temporary.rename(self._journal)
@@ -129,7 +124,7 @@ class Assembly:
         except (FileNotFoundError, ValueError, KeyError, TypeError):
             return
         # After a crash of the node the journal may be ahead of the content. A digest would tell.
-        trusted = self.file.digest is not None or document.get("boot") == _boot_id()
+        trusted = self.file.digest is not None or document.get("boot") == boot_id()
         trusted = trusted and bool(self.file.identity)
         if not trusted or len(done) != len(self.segments):
             return
@@ -177,9 +172,3 @@ def staged_bytes(folder: Path, file: RemoteFile) -> int:
     except FileNotFoundError:
         return 0
     return min(blocks * 512, file.size)
-
-
-def _boot_id() -> str:
-    with contextlib.suppress(OSError):
-        return BOOT_ID.read_text().strip()
-    return ""

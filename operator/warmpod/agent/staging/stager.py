@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from warmpod.agent.memory import gib
 from warmpod.agent.staging.archive import unpack
 from warmpod.agent.staging.assembly import Assembly, partial_paths, staged_bytes
 from warmpod.agent.staging.credentials import Credentials
@@ -19,6 +18,7 @@ from warmpod.agent.staging.files import RemoteFile
 from warmpod.agent.staging.stopping import Stop
 from warmpod.agent.staging.transport import Transport
 from warmpod.agent.staging.workspace import Workspace
+from warmpod.quantity import human
 from warmpod.weights.hashing import Watch, map_in_threads, pieces
 from warmpod.weights.manifest import Manifest
 
@@ -44,7 +44,7 @@ def stage(
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         free = shutil.disk_usage(directory).free
-        raise disk_full(f"{directory} is full", "more", gib(free)) from error
+        raise disk_full(f"{directory} is full", "more", human(free)) from error
     finally:
         transport.close()
 

@@ -33,7 +33,6 @@ from warmpod.weights.findings import WeightsError
 
 MAX_PAGE_BYTES = 8 * 1024 * 1024
 MAX_DEPTH = 16
-ARCHIVE_SUFFIXES = (".tar", ".tar.gz", ".tgz", ".zip")
 
 
 class Web:
@@ -172,10 +171,6 @@ class _Page(HTMLParser):
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
         if tag == "a":
             self.links += [value for name, value in attributes if name == "href" and value]
-
-
-def is_archive(url: str) -> bool:
-    return urlsplit(url).path.endswith(ARCHIVE_SUFFIXES)
 
 
 def _authorization(credentials: Credentials) -> Authorization | None:

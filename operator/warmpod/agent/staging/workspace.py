@@ -14,9 +14,9 @@ import threading
 from collections.abc import Collection, Iterable
 from pathlib import Path, PurePosixPath
 
-from warmpod.agent.memory import gib
 from warmpod.agent.staging.errors import disk_full
 from warmpod.agent.staging.files import RemoteFile
+from warmpod.quantity import human
 from warmpod.weights import manifest as manifests
 from warmpod.weights.findings import WeightsError
 from warmpod.weights.manifest import Entry, Manifest
@@ -113,8 +113,8 @@ class Workspace:
         free = space.f_bavail * space.f_frsize
         reserve = int(space.f_blocks * space.f_frsize * RESERVE_FRACTION)
         if needed and needed + reserve > free:
-            wanted = f"{gib(needed)} and {gib(reserve)} (5 % of the file system) in reserve"
-            raise disk_full(f"the weights do not fit {self.directory}", wanted, gib(free))
+            wanted = f"{human(needed)} and {human(reserve)} (5 % of the file system) in reserve"
+            raise disk_full(f"the weights do not fit {self.directory}", wanted, human(free))
 
     def _known_as(self, path: str, identity: str) -> str | None:
         *remembered, sha256 = self._known.get(path, [None])

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from warmpod.api.quantity import to_bytes
+from warmpod.quantity import to_bytes
 from warmpod.resources.names import NOT_READY_TAINT
 from warmpod.resources.placement import is_extended
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from warmpod import reasons
+from warmpod.quantity import human
 from warmpod.reasons import Reason
 
 #: Percent of the disk at which a kubelet starts to remove images, if it does not say otherwise: the
@@ -45,7 +46,7 @@ class Disk:
         return max(0, self.available - self.capacity * (100 - self.gc_percent) // 100)
 
     def __str__(self) -> str:
-        free = f"{binary(self.available)} free of {binary(self.capacity)}"
+        free = f"{human(self.available)} free of {human(self.capacity)}"
         if self.gc_percent >= 100:
             return free
         return f"{free}, less the {100 - self.gc_percent} % below which the kubelet removes images"
@@ -65,8 +66,8 @@ def of_memory(node: str, request: int, allocatable: int) -> Refusal | None:
     if request <= allocatable:
         return None
     words = (
-        f"node {node}: the prefetch pod requests {binary(request)} of memory, and the node has "
-        f"{binary(allocatable)} for pods"
+        f"node {node}: the prefetch pod requests {human(request)} of memory, and the node has "
+        f"{human(allocatable)} for pods"
     )
     remedy = "lower spec.weights.size, or choose larger nodes in spec.pod.nodeSelector"
     return Refusal(node, reasons.MEMORY_TOO_SMALL, f"{words} — {remedy}")
@@ -78,18 +79,8 @@ def of_disk(node: str, layers: Iterable[Layers], disk: Disk) -> Refusal | None:
     if needed <= disk.usable:
         return None
     words = (
-        f"node {node}: the images that are missing need {binary(needed)} unpacked, and the node's "
-        f"image disk can take {binary(disk.usable)} ({disk})"
+        f"node {node}: the images that are missing need {human(needed)} unpacked, and the node's "
+        f"image disk can take {human(disk.usable)} ({disk})"
     )
     remedy = "remove what fills it (crictl rmi --prune), or choose nodes with larger disks"
     return Refusal(node, reasons.DISK_FULL, f"{words} — {remedy}")
-
-
-def binary(count: int) -> str:
-    """Bytes as a person reads them: `17.2 GiB`."""
-    value, unit = float(count), "B"
-    for larger in ("KiB", "MiB", "GiB", "TiB"):
-        if value < 1024:
-            break
-        value, unit = value / 1024, larger
-    return f"{count} B" if unit == "B" else f"{value:.1f} {unit}"

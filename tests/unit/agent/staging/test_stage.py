@@ -164,7 +164,7 @@ def test_a_partial_file_of_before_a_crash_needs_a_digest(
         assembly.close()
         assert Assembly(tmp_path, file).done == 60
     (tmp_path / "boot").write_text("another")
-    monkeypatch.setattr("warmpod.agent.staging.assembly.BOOT_ID", tmp_path / "boot")
+    monkeypatch.setattr("warmpod.weights.receipt.BOOT_ID", tmp_path / "boot")
     assert Assembly(tmp_path, plain).done == 0
     assert Assembly(tmp_path, promised).done == 60
 

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from aiohttp import web
-from aiohttp.test_utils import TestServer
 
+from support.registry import Registry, digest_of, serving
 from warmpod.controller.nodes.preflight import Layers
 from warmpod.controller.nodes.sizes import KNOWN_SECONDS, Sizes, Unknown
-from warmpod.registry.answers import digest_of
 from warmpod.registry.session import new_session
 
 KEY = ("models", "llama")
 OCI = "application/vnd.oci.image"
+OCI_MANIFEST = f"{OCI}.manifest.v1+json"
 DOCKER = "application/vnd.docker"
 
 
@@ -49,46 +48,16 @@ INDEX = {
         {"digest": "sha256:why", "platform": {"os": "unknown", "architecture": "unknown"}},
     ]
 }
-ANSWERS: dict[str, Any] = {
-    "plain/1": MANIFEST,
-    "many/1": INDEX,
-    f"many/{AMD64}": MANIFEST,
-    f"many/{ARM64}": EMPTY,
-    "token/1": INDEX,
-    f"token/{AMD64}": MANIFEST,
-    "odd/1": {"layers": "none"},
-    "list/1": [],
-}
-
-
-@dataclass
-class FakeRegistry:
-    host: str = ""
-    requests: list[str] = field(default_factory=list)
-
-    async def manifest(self, request: web.Request) -> web.Response:
-        name = f"{request.match_info['repository']}/{request.match_info['tag']}"
-        self.requests.append(name)
-        if name.startswith("token/") and request.headers.get("Authorization") != "Bearer anon":
-            challenge = f'Bearer realm="http://{self.host}/token",service="r"'
-            return web.Response(status=401, headers={"WWW-Authenticate": challenge})
-        if name == "private/1":
-            return web.Response(status=401, headers={"WWW-Authenticate": 'Basic realm="x"'})
-        found = ANSWERS.get(name)
-        return web.Response(status=404) if found is None else web.Response(body=content(found))
-
-    async def token(self, _: web.Request) -> web.Response:
-        return web.json_response({"token": "anon"})
+TAGS: dict[str, Any] = {"plain": MANIFEST, "many": INDEX, "odd": {"layers": "none"}, "list": []}
 
 
 @pytest.fixture
-async def fake() -> AsyncIterator[FakeRegistry]:
-    found = FakeRegistry()
-    app = web.Application()
-    app.router.add_get("/v2/{repository:.+}/manifests/{tag}", found.manifest)
-    app.router.add_get("/token", found.token)
-    async with TestServer(app) as server:
-        found.host = f"127.0.0.1:{server.port}"
+def registry() -> Iterator[Registry]:
+    """Tags tell what is there."""
+    with serving() as found:
+        for tag, document in TAGS.items():
+            found.put_manifest(tag, OCI_MANIFEST, content(document))
+        found.put_manifest("arm", OCI_MANIFEST, content(EMPTY))
         yield found
 
 
@@ -117,31 +86,36 @@ async def asked() -> AsyncIterator[Asked]:
         await sizes.close()
 
 
-@pytest.mark.parametrize("repository", ["plain", "many", "token"])
+@pytest.mark.parametrize("tag", ["plain", "many"])
 async def test_layers_by_whether_they_are_compressed(
-    fake: FakeRegistry, asked: Asked, repository: str
+    registry: Registry, asked: Asked, tag: str
 ) -> None:
-    found = await asked.ask(f"{fake.host}/{repository}:1")
+    found = await asked.ask(f"{registry.host}/x:{tag}")
     assert found == Layers(plain=1000, compressed=234)
 
 
-async def test_each_architecture_has_its_own(fake: FakeRegistry, asked: Asked) -> None:
-    assert await asked.ask(f"{fake.host}/many:1", "arm64") == Layers(0, 0)
-    assert isinstance(await asked.ask(f"{fake.host}/many:1", "riscv64"), Unknown)
+async def test_each_architecture_has_its_own(registry: Registry, asked: Asked) -> None:
+    assert await asked.ask(f"{registry.host}/x:many", "arm64") == Layers(0, 0)
+    assert isinstance(await asked.ask(f"{registry.host}/x:many", "riscv64"), Unknown)
 
 
-@pytest.mark.parametrize("repository", ["absent", "private", "odd", "list"])
-async def test_what_cannot_be_known(fake: FakeRegistry, asked: Asked, repository: str) -> None:
-    assert isinstance(await asked.ask(f"{fake.host}/{repository}:1"), Unknown)
+@pytest.mark.parametrize("tag", ["absent", "odd", "list"])
+async def test_what_cannot_be_known(registry: Registry, asked: Asked, tag: str) -> None:
+    assert isinstance(await asked.ask(f"{registry.host}/x:{tag}"), Unknown)
+
+
+async def test_a_registry_that_wants_a_password(registry: Registry, asked: Asked) -> None:
+    registry.users = {}
+    assert isinstance(await asked.ask(f"{registry.host}/x:plain"), Unknown)
 
 
 async def test_an_unreachable_registry(asked: Asked) -> None:
     assert isinstance(await asked.ask("127.0.0.1:1/x:1"), Unknown)
 
 
-async def test_answers_are_remembered(fake: FakeRegistry, asked: Asked) -> None:
-    image = f"{fake.host}/plain:1"
+async def test_answers_are_remembered(registry: Registry, asked: Asked) -> None:
+    image = f"{registry.host}/x:plain"
     await asked.ask(image)
     asked.now += KNOWN_SECONDS - 1
     assert asked.sizes.lookup((image, "amd64"), KEY) == Layers(1000, 234)
-    assert fake.requests == ["plain/1"]
+    assert registry.count("GET /v2/x/manifests/") == 1

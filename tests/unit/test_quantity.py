@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warmpod.api.quantity import from_bytes, to_bytes
+from warmpod.quantity import from_bytes, human, to_bytes
 
 
 @pytest.mark.parametrize(
@@ -55,3 +55,18 @@ def test_from_bytes_is_canonical(count: int, quantity: str) -> None:
 @given(st.integers(min_value=1, max_value=2**50))
 def test_rounding_up_never_loses_memory(count: int) -> None:
     assert count <= to_bytes(from_bytes(count)) < count + 1024**2
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, "0 bytes"),
+        (1023, "1023 bytes"),
+        (1536, "1.5Ki"),
+        (5 * 1024**2, "5.0Mi"),
+        (17 * 1024**3, "17.0Gi"),
+        (5000 * 1024**4, "5000.0Ti"),
+    ],
+)
+def test_bytes_for_people(count: int, text: str) -> None:
+    assert human(count) == text

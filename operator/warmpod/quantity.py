@@ -52,3 +52,11 @@ def from_bytes(count: int) -> str:
             break
         value, unit = value // 1024, larger
     return f"{value}{unit}"
+
+
+def human(count: int) -> str:
+    """Bytes for people, in the units that they write in a WarmModel: `17.2Gi`."""
+    for unit, power in (("Ti", 4), ("Gi", 3), ("Mi", 2), ("Ki", 1)):
+        if count >= 1024**power:
+            return f"{count / 1024**power:.1f}{unit}"
+    return f"{count} bytes"
