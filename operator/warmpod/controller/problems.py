@@ -136,9 +136,12 @@ _ORDER = (
     reasons.WEIGHTS_MISSING,
     reasons.SIZE_MISMATCH,
     reasons.DIGEST_MISMATCH,
+    reasons.SIGNATURE_MISSING,
+    reasons.SIGNATURE_INVALID,
     reasons.WEIGHTS_NOT_READABLE,
     reasons.MEMORY_TOO_SMALL,
     reasons.SOURCE_UNREACHABLE,
+    reasons.SIGNATURE_UNCHECKED,
     reasons.WEIGHTS_INIT_FAILED,
     reasons.VOLUME_MOUNT_FAILED,
     reasons.CONTAINER_CONFIG_ERROR,
@@ -177,6 +180,7 @@ _PATIENCE: dict[str, timedelta | None] = {
     # The kubelet's own tries are up to two minutes apart.
     reasons.VOLUME_MOUNT_FAILED: timedelta(minutes=3),
     reasons.SOURCE_UNREACHABLE: timedelta(minutes=10),
+    reasons.SIGNATURE_UNCHECKED: timedelta(minutes=10),
     # A cluster autoscaler may be on its way with a node.
     reasons.UNSCHEDULABLE: timedelta(minutes=10),
     reasons.NODE_NOT_RESPONDING: timedelta(minutes=5),

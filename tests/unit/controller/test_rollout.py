@@ -74,6 +74,10 @@ def deployed(world: World, after: timedelta = timedelta(0)) -> str:
             (*HERE, node(2).not_resident("ResidencyNotMeasurable")), True, id="cannot be measured"
         ),
         pytest.param((*HERE, node(2).not_resident("DigestMismatch")), True, id="broken there"),
+        pytest.param((*HERE, node(2).not_resident("SignatureInvalid")), True, id="not signed"),
+        pytest.param(
+            (*HERE, node(2).not_resident("SignatureUnchecked")), False, id="nobody to ask yet"
+        ),
         pytest.param(
             (*HERE, node(2).waiting("agent", "ErrImagePull", "x: not found")), True, id="no image"
         ),
