@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from support.api import KINDS, Api, JsonObject
+from support.copies import NODE_MEMORY
 from support.images import REGISTRY, push_image
 from support.models import ModelView, warm_model
 from support.waiting import wait_until
 from support.weights import good_weights
 
-NODE_MEMORY = Path("/dev/shm/warmpod")
 SELECTOR = "warmpod.io/model=gone"
 MADE = (
     "Deployment",
@@ -42,7 +42,7 @@ def test_everything_is_gone(
 ) -> None:
     image = f"{REGISTRY}/test/gone:{namespace}"
     digest = push_image(image, good_weights(note=namespace), tmp_path / "image")
-    copy = NODE_MEMORY / digest.removeprefix("sha256:")[:32]
+    copy = NODE_MEMORY.of_image(digest)
     weights = {"medium": "NodeMemory", "size": "16Mi"}
     view = create(warm_model("gone", namespace, model={"image": image}, weights=weights))
     view.wait_ready()

@@ -177,7 +177,7 @@ def shards(directory: Path) -> list[Path]:
 def copy_of(view: ModelView) -> Path:
     """The only copy in the node's memory."""
     digest = view.get()["status"]["model"]["digest"]
-    return NODE_MEMORY.root / digest.removeprefix("sha256:")[:32]
+    return NODE_MEMORY.of_image(digest)
 
 
 def boot_of(api: Api, view: ModelView) -> str:

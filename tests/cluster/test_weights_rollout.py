@@ -67,7 +67,7 @@ def pushed(weights: Files, namespace: str, tag: str, folder: Path) -> tuple[str,
     """The image, and where agents put its copy."""
     image = f"{REGISTRY}/test/weights-rollout:{namespace}-{tag}"
     digest = push_image(image, weights, folder / tag)
-    return image, NODE_MEMORY.root / digest.removeprefix("sha256:")[:32]
+    return image, NODE_MEMORY.of_image(digest)
 
 
 def reserved(pod: JsonObject) -> int:

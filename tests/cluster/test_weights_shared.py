@@ -32,7 +32,7 @@ def test_one_copy_until_the_last_one_goes(
     weights = good_weights(namespace)
     image = f"{REGISTRY}/test/weights-shared:{namespace}"
     digest = push_image(image, weights, tmp_path / "image")
-    copy = NODE_MEMORY.root / digest.removeprefix("sha256:")[:32]
+    copy = NODE_MEMORY.of_image(digest)
     others = NODE_MEMORY.names()
     one = create(held_model("one", namespace, image, "NodeMemory"))
     two = create(held_model("two", namespace, image, "NodeMemory", replicas=1))

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from support.weights import Files
 from warmpod.protocol import RECEIPT_NAME
-
-MANIFEST = "warmpod-manifest.json"
+from warmpod.weights.manifest import MANIFEST_NAME
 
 
 @dataclass(frozen=True)
@@ -19,6 +18,10 @@ class Copies:
     """A directory with one copy a key; names with a dot are the agents' own notes."""
 
     root: Path
+
+    def of_image(self, digest: str) -> Path:
+        """Where agents put the copy of an image's weights."""
+        return self.root / digest.removeprefix("sha256:")[:32]
 
     def names(self) -> set[str]:
         """Of the copies that have content."""
@@ -51,7 +54,7 @@ def _facts(path: Path) -> os.stat_result | None:
         found = path.stat()
     except FileNotFoundError:
         return None
-    is_note = path.name in (RECEIPT_NAME, MANIFEST)
+    is_note = path.name in (RECEIPT_NAME, MANIFEST_NAME)
     return found if stat.S_ISREG(found.st_mode) and not is_note else None
 
 
@@ -72,7 +75,7 @@ def digests_in(directory: Path) -> dict[str, str]:
     for path in sorted(directory.rglob("*")):
         name = path.relative_to(directory)
         hidden = any(part.startswith(".") for part in name.parts)
-        if path.is_file() and not hidden and path.name != MANIFEST:
+        if path.is_file() and not hidden and path.name != MANIFEST_NAME:
             with path.open("rb") as file:
                 found[str(name)] = hashlib.file_digest(file, "sha256").hexdigest()
     return found
@@ -102,4 +105,4 @@ def size_of(files: Files) -> int:
 
 def without_manifest(files: Files) -> Files:
     """What a copy has of them; it may have a manifest of its own."""
-    return {path: file for path, file in files.items() if path != MANIFEST}
+    return {path: file for path, file in files.items() if path != MANIFEST_NAME}

@@ -1,13 +1,10 @@
-"""A web server for files, with the faults of real ones. Standard library: it also runs in pods.
+"""A web server for files, with the faults of real ones; it lists directories as Python's own does.
 
-    python -m support.file_server --port 8080 --root DIR [--token T] [--no-ranges]
-
-lists directories as Python's own server does. `hub_server` and `s3_server` build on it.
+`hub_server` and `s3_server` build on it.
 """
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import html
 import re
@@ -203,24 +200,3 @@ def running(server: FileServer) -> Iterator[FileServer]:
         server.shutdown()
         thread.join()
         server.server_close()
-
-
-def arguments(description: str | None) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--port", type=int, required=True)
-    parser.add_argument("--root", type=Path, required=True)
-    return parser
-
-
-def main() -> None:
-    parser = arguments(__doc__)
-    parser.add_argument("--token")
-    parser.add_argument("--no-ranges", action="store_true")
-    chosen = parser.parse_args()
-    server = FileServer(chosen.root, chosen.port, "", token=chosen.token)
-    server.faults.ranges = not chosen.no_ranges
-    server.serve_forever()
-
-
-if __name__ == "__main__":
-    main()

@@ -1,11 +1,9 @@
 """A Hugging Face hub of directories: `ROOT/<org>/<name>/` is a repository at revision main.
 
-    python -m support.hub_server --port 8080 --root DIR [--token T] [--gated]
-
 It speaks what `huggingface_hub` and Transformers need to download: model information with
 digests, and files under /resolve/. The commit changes when the files do. With a token the
 repositories are private. Gated ones show their information to everybody and their files to nobody,
-as to an account that has not accepted the terms. Standard library only: it also runs in pods.
+as to an account that has not accepted the terms.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from urllib.parse import quote
 
-from support.file_server import FileHandler, FileServer, arguments
+from support.file_server import FileHandler, FileServer
 
 LFS_SUFFIXES = (".safetensors", ".bin", ".gguf", ".pt")
 
@@ -138,16 +136,3 @@ class HubHandler(FileHandler):
 
     def _refuse(self, status: int, code: str) -> None:
         self.refuse(status, {"X-Error-Code": code, "X-Error-Message": code})
-
-
-def main() -> None:
-    parser = arguments(__doc__)
-    parser.add_argument("--token")
-    parser.add_argument("--gated", action="store_true")
-    chosen = parser.parse_args()
-    server = HubServer(chosen.root, chosen.port, "", token=chosen.token, gated=chosen.gated)
-    server.serve_forever()
-
-
-if __name__ == "__main__":
-    main()

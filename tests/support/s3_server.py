@@ -1,10 +1,7 @@
 """An S3 of directories: `ROOT/<bucket>/<key>`, read only, that checks signatures.
 
-    python -m support.s3_server --port 8080 --root DIR --key-id ID --secret SECRET
-
 Listing, HEAD and GET with the headers that matter: Range, If-Match, checksums. Signature Version 4
-is computed here from the standard's text and not with a client's code. Standard library only: it
-also runs in pods.
+is computed here from the standard's text and not with a client's code.
 """
 
 from __future__ import annotations
@@ -18,7 +15,7 @@ from pathlib import Path
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 from xml.sax.saxutils import escape
 
-from support.file_server import FileHandler, FileServer, arguments
+from support.file_server import FileHandler, FileServer
 
 AUTHORIZATION = re.compile(
     r"AWS4-HMAC-SHA256 Credential=(?P<id>[^/]+)/(?P<scope>[^,]+), ?"
@@ -137,16 +134,3 @@ class S3Handler(FileHandler):
         for part in scope.split("/"):
             key = hmac.digest(key, part.encode(), "sha256")
         return hmac.new(key, text.encode(), "sha256").hexdigest()
-
-
-def main() -> None:
-    parser = arguments(__doc__)
-    parser.add_argument("--key-id", required=True)
-    parser.add_argument("--secret", required=True)
-    chosen = parser.parse_args()
-    keys = {chosen.key_id: chosen.secret}
-    S3Server(chosen.root, chosen.port, "", keys=keys).serve_forever()
-
-
-if __name__ == "__main__":
-    main()
