@@ -39,6 +39,8 @@ ARCHIVE_SUFFIXES = (".tar", ".tar.gz", ".tgz", ".zip")
 class Web:
     """What both kinds of URL share: credentials, probing a file, ranges of it."""
 
+    commit = ""
+
     def __init__(
         self, spec: Mapping[str, Any], credentials: Credentials, transport: Transport
     ) -> None:
