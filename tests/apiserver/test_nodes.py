@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -337,3 +338,43 @@ def waiting(view: ModelView) -> list[JsonObject]:
 def has_startup_taint(api: Api, node: str) -> bool:
     taints = api.get("Node", node)["spec"].get("taints", [])
     return any(taint["key"] == STARTUP_TAINT["key"] for taint in taints)
+
+
+def failed_mount(pod: JsonObject, message: str) -> JsonObject:
+    """As a kubelet tells of a volume that it cannot mount."""
+    meta, now = pod["metadata"], datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    about = {
+        "kind": "Pod",
+        "apiVersion": "v1",
+        **{k: meta[k] for k in ("namespace", "name", "uid")},
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": f"{meta['name']}.mount", "namespace": meta["namespace"]},
+        "involvedObject": about,
+        "type": "Warning",
+        "reason": "FailedMount",
+        "message": message,
+        "firstTimestamp": now,
+        "lastTimestamp": now,
+    }
+
+
+def test_a_path_that_a_node_does_not_have_is_named(api: Api, namespace: str) -> None:
+    """The pod's status says ContainerCreating, and no more."""
+    with fake_nodes(api, 1, prefix="mount", resources={"pods": "20"}):
+        source = {"nodePath": {"path": "/data/llama"}}
+        view = apply(api, "unmounted", namespace, by_hand("mount"), model=source)
+        pod = wait_released(view, "mount-0")
+        api.apply(
+            failed_mount(
+                pod,
+                'MountVolume.SetUp failed for volume "warmpod-model" : hostPath type check failed: '
+                "/data/llama is not a directory",
+            )
+        )
+        found = view.wait_condition("WeightsResident", "False", {"PathMismatch"})
+        assert "spec.model.nodePath.path: /data/llama is not a directory there" in found["message"]
+        start(api, pod)
+        view.wait_condition("WeightsResident", "False", {"Verifying"})

@@ -22,6 +22,7 @@ class InPlaceWeights:
     """The receipt is the agent's own, because the directory cannot be written."""
 
     hint = HINT
+    pinned = None
 
     def __init__(self, directory: Path, receipt_path: Path, check: Check = unchecked) -> None:
         self.directory = directory

@@ -105,6 +105,7 @@ class Keeper:
             has_manifest=survey.expected.has_manifest,
             findings=survey.findings,
             hint=self._weights.hint,
+            pinned=self._weights.pinned,
         )
 
     def _failed(self, reason: str, error: Exception) -> Facts:

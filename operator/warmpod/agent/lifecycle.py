@@ -9,6 +9,7 @@ from warmpod import reasons
 from warmpod.agent.config import Medium
 from warmpod.agent.progress import STEPS, Snapshot, Stage
 from warmpod.agent.residency import Measurement
+from warmpod.agent.weights import Pinned
 from warmpod.quantity import human
 from warmpod.weights.findings import Finding, summary
 
@@ -43,6 +44,7 @@ class Facts:
     has_manifest: bool = True
     findings: tuple[Finding, ...] = ()
     hint: str = ""
+    pinned: Pinned | None = None
     problem: Verdict | None = None
     measurement: Measurement | None = None
 
@@ -102,7 +104,8 @@ def _judge_residency(facts: Facts) -> Verdict:
 
 def _described(facts: Facts) -> str:
     known = "verified" if facts.has_manifest else "read (NoManifest: nothing to compare with)"
-    return f"{facts.files} files, {human(facts.total)}, {known}"
+    text = f"{facts.files} files, {human(facts.total)}, {known}"
+    return f"{text}, {facts.pinned}" if facts.pinned and facts.pinned.moves else text
 
 
 def _progress(now: Snapshot) -> str:

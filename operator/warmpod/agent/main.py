@@ -21,7 +21,10 @@ def main(arguments: list[str] | None = None) -> None:
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr
     )
-    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+    code = run(sys.argv[1:] if arguments is None else arguments)
+    logging.shutdown()
+    # Without waiting for threads: one that asks a name server which is silent cannot be ended.
+    os._exit(code)
 
 
 def run(arguments: list[str]) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from warmpod.agent.filling import NoRoom, fill, missing_of
 from warmpod.agent.nodecopy import NodeCopies
 from warmpod.agent.progress import Progress, Stage
-from warmpod.agent.weights import Doubts, Survey, Weights
+from warmpod.agent.weights import Doubts, Pinned, Survey, Weights
 from warmpod.protocol import RECEIPT_NAME
 from warmpod.weights import receipt as receipts
 from warmpod.weights.findings import Finding
@@ -25,6 +25,10 @@ class NodeMemoryWeights:
         self._copies = copies
         self._key = key
         self._bad: list[tuple[Finding, Seen]] = []
+
+    @property
+    def pinned(self) -> Pinned | None:
+        return self._origin.pinned
 
     def survey(self) -> Survey:
         self._copies.join()

@@ -72,8 +72,9 @@ class Service:
             progress.stop()
 
     def _keeper(self, weights: WeightSet) -> Keeper:
-        placed = place(self._config, weights, self._copies)
-        return Keeper(self._config.medium, placed, self._progress[weights.name], self._tell)
+        progress = self._progress[weights.name]
+        placed = place(self._config, weights, self._copies, progress.watch)
+        return Keeper(self._config.medium, placed, progress, self._tell)
 
     def _state(self) -> AgentState:
         sets = tuple(self._state_of(weights) for weights in self._config.sets)

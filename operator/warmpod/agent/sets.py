@@ -11,6 +11,7 @@ from warmpod.agent.nodecopy import NodeCopies
 from warmpod.agent.nodememory import NodeMemoryWeights
 from warmpod.agent.staged import StagedWeights
 from warmpod.agent.weights import Check, Untouched, Weights, unchecked
+from warmpod.weights.hashing import Watch
 
 
 @dataclass(frozen=True)
@@ -35,30 +36,32 @@ class Copies:
         return (copies for copies in (self.staged, self.memory) if copies is not None)
 
 
-def place(config: AgentConfig, weights: WeightSet, copies: Copies) -> Weights:
-    """Where engines read this set, or, with PodMemory, where their pods copy it from."""
+def place(config: AgentConfig, weights: WeightSet, copies: Copies, watch: Watch) -> Weights:
+    """Where engines read this set, or, with PodMemory, where their pods copy it from. What `watch`
+    raises ends a wait for somebody who must be asked about it."""
+    check = _check(config, weights, watch)
     if copies.memory is None:
-        return _origin(config, weights, copies)
+        return _origin(config, weights, copies, check)
     origin = (
-        _origin(config, weights, copies)
+        _origin(config, weights, copies, check)
         if weights.remote is not None
-        else Untouched(weights.source, HINT, _check(config, weights))
+        else Untouched(weights.source, HINT, check)
     )
     return NodeMemoryWeights(origin, copies.memory, weights.key)
 
 
-def _origin(config: AgentConfig, weights: WeightSet, copies: Copies) -> Weights:
+def _origin(config: AgentConfig, weights: WeightSet, copies: Copies, check: Check) -> Weights:
     if weights.remote is not None and copies.staged is not None:
         return StagedWeights(copies.staged, weights.key, weights.remote, weights.credentials)
     receipt = config.state_dir / f"receipt-{weights.name}.json"
-    return InPlaceWeights(weights.source, receipt, _check(config, weights))
+    return InPlaceWeights(weights.source, receipt, check)
 
 
-def _check(config: AgentConfig, weights: WeightSet) -> Check:
+def _check(config: AgentConfig, weights: WeightSet, watch: Watch) -> Check:
     if weights.verify is None:
         return unchecked
     # Cryptography takes memory that other agents need not pay for.
     from warmpod.agent.signature import SignatureCheck
     from warmpod.agent.signed_image import Wanted
 
-    return SignatureCheck(Wanted.from_document(weights.verify), config.state_dir).look
+    return SignatureCheck(Wanted.from_document(weights.verify), config.state_dir, watch).look

@@ -16,9 +16,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from warmpod.agent.signed_image import PACK, Wanted, check
+from warmpod.agent.staging.stopping import Stop
 from warmpod.reasons import SIGNATURE_INVALID
 from warmpod.weights import manifest as manifests
 from warmpod.weights.findings import Finding, WeightsError
+from warmpod.weights.hashing import Watch
 from warmpod.weights.manifest import MANIFEST_NAME
 from warmpod.weights.signature import PublicKey, SignatureError
 
@@ -33,18 +35,24 @@ class SignatureCheck:
     resident stays so, also after a restart of the agent."""
 
     def __init__(
-        self, wanted: Wanted, state_dir: Path, clock: Callable[[], float] = time.monotonic
+        self,
+        wanted: Wanted,
+        state_dir: Path,
+        watch: Watch,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """What `watch` raises ends the waiting for the registry, and comes out of `look`."""
         self._wanted = wanted
         self._state_dir = state_dir
+        self._stop = Stop(watch)
         self._clock = clock
         self._last: tuple[float, str, Finding | None] | None = None
 
     def look(self, directory: Path) -> Finding | None:
         """None when the files in `directory` are signed, given that they fit their manifest.
 
-        Blocks for as long as the registry takes. Nothing is raised: what keeps the registry from
-        being asked is a Finding too, with the reason SignatureUnchecked."""
+        Blocks for as long as the registry takes, with a bound. Nothing else is raised: what keeps
+        the registry from being asked is a Finding too, with the reason SignatureUnchecked."""
         try:
             key = PublicKey.of(self._wanted.public_key)
         except SignatureError as error:
@@ -67,7 +75,7 @@ class SignatureCheck:
             asked, about, finding = self._last
             if about == manifest_digest and self._clock() - asked < ASK_SECONDS:
                 return finding
-        finding = check(self._wanted, manifest_digest, key)
+        finding = self._stop.during(lambda: check(self._wanted, manifest_digest, key))
         self._last = (self._clock(), manifest_digest, finding)
         if finding is None:
             log.info("%s: the signature is good", self._wanted.image)

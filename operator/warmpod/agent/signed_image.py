@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import platform
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -36,6 +36,8 @@ from warmpod.weights.signature import (
 
 #: Seconds before a request to the registry is repeated; the next look repeats all of them.
 DELAYS = (1.0, 2.0)
+#: Seconds for all requests of one look: what they ask for is small.
+ANSWER_SECONDS = 60.0
 #: Signatures of one image that are looked at.
 MAX_SIGNATURES = 32
 #: What to do about an image whose signature says nothing about files.
@@ -58,15 +60,23 @@ class Wanted:
 
 
 def check(wanted: Wanted, manifest_digest: str, key: PublicKey) -> Finding | None:
-    """Asks the registry whether the image is signed and stands for that `warmpod-manifest.json`."""
-    name = parse_reference(wanted.image).name
+    """Asks the registry whether the image is signed and stands for that `warmpod-manifest.json`.
+    Blocks for ANSWER_SECONDS at most."""
+    reference = parse_reference(wanted.image)
     try:
-        return asyncio.run(_check(wanted, manifest_digest, key, name))
+        return asyncio.run(_in_time(_check(wanted, manifest_digest, key, reference.name)))
+    except TimeoutError:
+        detail = f"registry {reference.host}: no answer within {ANSWER_SECONDS:.0f} s"
     except Denied as error:
         detail = f"{error}; add a pull secret for it to spec.pod.imagePullSecrets"
     except RegistryError as error:
         detail = str(error)
     return Finding(wanted.image, SIGNATURE_UNCHECKED, detail)
+
+
+async def _in_time(answer: Awaitable[Finding | None]) -> Finding | None:
+    async with asyncio.timeout(ANSWER_SECONDS):
+        return await answer
 
 
 async def _check(wanted: Wanted, manifest_digest: str, key: PublicKey, name: str) -> Finding | None:

@@ -12,8 +12,8 @@ from typing import Any
 from warmpod.agent import staging
 from warmpod.agent.nodecopy import NodeCopies
 from warmpod.agent.progress import Progress, Stage
-from warmpod.agent.staging import SourceError
-from warmpod.agent.weights import Doubts, Survey
+from warmpod.agent.staging import SourceError, commit
+from warmpod.agent.weights import Doubts, Pinned, Survey
 from warmpod.protocol import RECEIPT_NAME
 from warmpod.reasons import WEIGHTS_MISSING
 from warmpod.weights import receipt as receipts
@@ -77,6 +77,12 @@ class StagedWeights:
                 known = Receipt([*self._proven.files, *self.known().files])
                 self._proven = known.without(doubted)
                 return self._put_right(progress)
+
+    @property
+    def pinned(self) -> Pinned | None:
+        staged = commit.noted(self.directory)
+        hub = self._remote.get("huggingFace")
+        return Pinned(str(hub.get("revision") or "main"), staged) if hub and staged else None
 
     def known(self) -> Receipt:
         return receipts.load(self.directory / RECEIPT_NAME)

@@ -45,6 +45,7 @@ class SetState:
             "message": self.verdict.message,
             "files": facts.files,
             "bytes": facts.total,
+            "commit": facts.pinned.commit if facts.pinned else None,
             "stageBytes": now.done,
             "bytesPerSecond": round(now.rate),
             "secondsLeft": now.seconds_left,

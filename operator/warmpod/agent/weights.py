@@ -31,6 +31,22 @@ class Survey:
     findings: tuple[Finding, ...]
 
 
+@dataclass(frozen=True)
+class Pinned:
+    """The revision that the spec names, and the commit that it was when the files were staged."""
+
+    revision: str
+    commit: str
+
+    @property
+    def moves(self) -> bool:
+        """Whether another node may have found another commit."""
+        return not self.commit.startswith(self.revision)
+
+    def __str__(self) -> str:
+        return f"{self.revision} = {self.commit[:7]}"
+
+
 class Doubts:
     """Files whose receipt says that they are right, while somebody who read them says not.
     Added from any thread."""
@@ -68,6 +84,10 @@ class Weights(Protocol):
     doubts: Doubts
     hint: str
 
+    @property
+    def pinned(self) -> Pinned | None:
+        """Of a repository only; None also while nothing is staged."""
+
     def survey(self) -> Survey:
         """Look without reading content."""
 
@@ -81,6 +101,8 @@ class Weights(Protocol):
 
 class Untouched:
     """A source that is only copied from: verified on the way into the copy."""
+
+    pinned = None
 
     def __init__(self, directory: Path, hint: str, check: Check = unchecked) -> None:
         self.directory = directory

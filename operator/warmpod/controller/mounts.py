@@ -11,7 +11,7 @@ from warmpod import reasons
 from warmpod.api import WarmModel
 from warmpod.api.sources import ModelSource
 from warmpod.controller import problems
-from warmpod.controller.meta import Object, event_time
+from warmpod.controller.meta import Object, event_time, parse_time
 from warmpod.controller.observed import Observed
 from warmpod.controller.problems import Area, Problem
 from warmpod.controller.views import ContainerView, PodView
@@ -21,11 +21,13 @@ from warmpod.resources.weights_volume import volume_names
 GRACE = timedelta(seconds=20)
 #: The kubelet tries again at least every 122 s, and says so: what is older went away.
 EVENT_AGE = timedelta(minutes=3)
+#: Of a pod that has failed for longer it tells only once in five minutes, or at the next try then.
+RARE_EVENT_AGE = timedelta(minutes=8)
 REASONS = ("FailedMount", "FailedAttachVolume")
 
 _NOT_BEGUN = frozenset({"", "ContainerCreating", "PodInitializing"})
 #: The kubelet's cache of Secrets and ConfigMaps fills while a pod starts: that passes by itself.
-_PASSING = re.compile(r"failed to sync (secret|configmap) cache")
+_PASSING = re.compile(r"failed to sync (secret|configmap) cache|not registered")
 #: Names what is waited for, but not what it fails at.
 _VAGUE = "Unable to attach or mount volumes"
 _VOLUME = re.compile(r'for volume "(?P<volume>[^"]+)"\s*:?\s*(?P<why>.+)', re.S)
@@ -55,11 +57,16 @@ def failures(events: Iterable[Object], now: datetime) -> dict[str, str]:
     for event in events:
         uid, message = event["involvedObject"].get("uid") or "", event.get("message") or ""
         when = event_time(event)
-        if now - when > EVENT_AGE or _PASSING.search(message):
+        if now - when > _age(event, when) or _PASSING.search(message):
             continue
         said = (not message.startswith(_VAGUE), when, message)
         best[uid] = max(best.get(uid, said), said)
     return {uid: message for uid, (_, _, message) in best.items()}
+
+
+def _age(event: Object, last: datetime) -> timedelta:
+    first = parse_time(event.get("firstTimestamp") or event.get("eventTime"))
+    return EVENT_AGE if first is None or last - first < EVENT_AGE else RARE_EVENT_AGE
 
 
 def of_pods(

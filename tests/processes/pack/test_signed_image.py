@@ -13,6 +13,7 @@ from support import signing
 from warmpod.agent.signature import SignatureCheck
 from warmpod.agent.signed_image import Wanted
 from warmpod.reasons import SIGNATURE_INVALID, SIGNATURE_MISSING
+from warmpod.weights.hashing import unwatched
 
 Sign = Callable[[signing.Key, str, str, str], None]
 
@@ -43,7 +44,7 @@ def test_signed_in_a_real_registry(
         state = tmp_path / "state"
         shutil.rmtree(state, ignore_errors=True)
         state.mkdir()
-        finding = SignatureCheck(Wanted(output.strip(), key.pem), state).look(mounted)
+        finding = SignatureCheck(Wanted(output.strip(), key.pem), state, unwatched).look(mounted)
         return finding.reason if finding else None
 
     assert reason() == SIGNATURE_MISSING

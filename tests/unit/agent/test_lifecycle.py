@@ -8,6 +8,7 @@ from warmpod.agent.lifecycle import Facts, Verdict, combine, decide
 from warmpod.agent.memory import NO_LIMIT, OWN_BYTES, Room, shortage
 from warmpod.agent.progress import Snapshot, Stage
 from warmpod.agent.residency import Measurement
+from warmpod.agent.weights import Pinned
 from warmpod.weights.findings import Finding
 
 GIB = 2**30
@@ -37,6 +38,18 @@ def under_way(stage: Stage, *, total: int = 0, step: int = 0, rate: float = 0) -
                 reasons.RESIDENT,
                 "3 files, 4.0Gi, verified, in memory, not locked (no CAP_IPC_LOCK)",
             ),
+        ),
+        (
+            replace(CHECKED, pinned=Pinned("main", "1a2b3c4" + 33 * "0")),
+            Verdict(
+                True,
+                reasons.RESIDENT,
+                "3 files, 4.0Gi, verified, main = 1a2b3c4, locked in memory",
+            ),
+        ),
+        (
+            replace(CHECKED, pinned=Pinned("1a2b3c4d", "1a2b3c4d" + 32 * "0")),
+            Verdict(True, reasons.RESIDENT, "3 files, 4.0Gi, verified, locked in memory"),
         ),
         (
             replace(CHECKED, has_manifest=False),

@@ -4,7 +4,10 @@ import asyncio
 import base64
 import json
 import shutil
+import socket
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -14,7 +17,7 @@ from support.registry import Registry, serving
 from unit.weights.models import SHARDS, make_model
 from warmpod.agent import signed_image
 from warmpod.agent.config import AgentConfig
-from warmpod.agent.progress import Progress
+from warmpod.agent.progress import Cancelled, Progress
 from warmpod.agent.sets import Copies, place
 from warmpod.agent.signature import ASK_SECONDS, SignatureCheck
 from warmpod.agent.signed_image import Wanted
@@ -22,6 +25,7 @@ from warmpod.reasons import SIGNATURE_INVALID, SIGNATURE_MISSING, SIGNATURE_UNCH
 from warmpod.registry.client import opened
 from warmpod.weights import manifest as manifests
 from warmpod.weights.findings import Finding
+from warmpod.weights.hashing import Watch, unwatched
 from warmpod.weights.image import INDEX_TYPE
 from warmpod.weights.pack import Model, PackedImage
 from warmpod.weights.push import push
@@ -46,6 +50,7 @@ class Image:
         self.state.mkdir()
         self.key = signing.Key()
         self.now = 0.0
+        self.watch: Watch = unwatched
 
     async def push(self, tag: str = "1.0") -> PackedImage:
         reference = f"{self.registry.host}/{REPOSITORY}:{tag}"
@@ -62,7 +67,7 @@ class Image:
     def checker(self, pull_secrets: tuple[Path, ...] = (), suffix: str = ":1.0") -> SignatureCheck:
         image = f"{self.registry.host}/{REPOSITORY}{suffix}"
         return SignatureCheck(
-            Wanted(image, self.key.pem, pull_secrets), self.state, lambda: self.now
+            Wanted(image, self.key.pem, pull_secrets), self.state, self.watch, lambda: self.now
         )
 
     def look(self, **given: object) -> Finding | None:
@@ -258,6 +263,52 @@ async def test_a_registry_that_is_down(image: Image) -> None:
     assert "a bad day" in str(finding)
 
 
+@contextmanager
+def silent(image: Image) -> Iterator[threading.Event]:
+    """The registry takes connections and never answers; whether it was asked."""
+    asked = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        image.registry.host = f"127.0.0.1:{server.getsockname()[1]}"
+
+        taken: list[socket.socket] = []
+
+        def listen() -> None:
+            with suppress(OSError):
+                connection, _ = server.accept()
+                taken.append(connection)
+                connection.recv(1)
+                asked.set()
+
+        thread = threading.Thread(target=listen)
+        thread.start()
+        yield asked
+        server.shutdown(socket.SHUT_RDWR)
+        thread.join()
+    for connection in taken:
+        connection.close()
+
+
+async def test_a_registry_that_never_answers(image: Image, monkeypatch: pytest.MonkeyPatch) -> None:
+    await image.push()
+    monkeypatch.setattr(signed_image, "ANSWER_SECONDS", 0.1)
+    with silent(image):
+        finding = await in_thread(image)
+    assert reason(finding) == SIGNATURE_UNCHECKED
+    assert "no answer within" in str(finding)
+
+
+async def test_an_agent_that_stops_does_not_wait_for_the_registry(image: Image) -> None:
+    await image.push()
+    with silent(image) as asked:
+        progress = Progress()
+        image.watch = progress.watch
+        looking = asyncio.create_task(in_thread(image))
+        assert await asyncio.to_thread(asked.wait, 20)
+        progress.stop()
+        with pytest.raises(Cancelled):
+            await looking
+
+
 async def test_an_image_that_the_registry_has_lost(image: Image) -> None:
     await image.push()
     image.registry.manifests.clear()
@@ -267,7 +318,7 @@ async def test_an_image_that_the_registry_has_lost(image: Image) -> None:
 async def test_a_key_that_is_none(image: Image) -> None:
     await image.push()
     wanted = Wanted(f"{image.registry.host}/{REPOSITORY}:1.0", "hello")
-    finding = SignatureCheck(wanted, image.state).look(image.mounted)
+    finding = SignatureCheck(wanted, image.state, unwatched).look(image.mounted)
     assert reason(finding) == SIGNATURE_INVALID
     assert "spec.model.verify.publicKey" in str(finding)
 
@@ -311,7 +362,7 @@ async def test_the_agent_wants_a_signature_for_every_medium(
     )
 
     def prepared() -> tuple[Finding, ...]:
-        weights = place(config, config.sets[0], Copies.of(config))
+        weights = place(config, config.sets[0], Copies.of(config), unwatched)
         return (weights.survey().findings and weights.prepare(Progress()).findings) or ()
 
     (finding,) = await asyncio.to_thread(prepared)

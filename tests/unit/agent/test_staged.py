@@ -14,7 +14,7 @@ from warmpod.agent import staged as staged_module
 from warmpod.agent.nodecopy import NodeCopies
 from warmpod.agent.progress import Cancelled, Progress, Stage
 from warmpod.agent.staged import StagedWeights, fingerprint
-from warmpod.agent.staging import SourceError
+from warmpod.agent.staging import SourceError, commit
 from warmpod.protocol import RECEIPT_NAME
 from warmpod.weights import manifest, verify
 from warmpod.weights.findings import Finding
@@ -330,3 +330,32 @@ def test_a_new_content_of_the_secret_has_another_fingerprint(tmp_path: Path) -> 
     assert first != fingerprint(mount)
     project("..3", "one")
     assert first == fingerprint(mount)
+
+
+COMMIT = "1a2b3c4d" * 5
+
+
+@pytest.mark.parametrize(
+    ("remote", "noted", "expected"),
+    [
+        ({"huggingFace": {"repository": "o/m"}}, COMMIT, f"main = {COMMIT[:7]}"),
+        ({"huggingFace": {"repository": "o/m", "revision": "v1"}}, COMMIT, f"v1 = {COMMIT[:7]}"),
+        ({"huggingFace": {"repository": "o/m"}}, "", "None"),
+        ({"http": {"url": "u"}}, COMMIT, "None"),
+    ],
+)
+def test_which_commit_is_staged(
+    tmp_path: Path, remote: dict[str, Any], noted: str, expected: str
+) -> None:
+    copies = NodeCopies(tmp_path / "staged", "a", ["hf-1"])
+    weights = StagedWeights(copies, "hf-1", remote, None)
+    weights.directory.mkdir(parents=True)
+    commit.note(weights.directory, noted)
+    assert str(weights.pinned) == expected
+
+
+@pytest.mark.parametrize("text", ["", "main", COMMIT[1:], "\udcff"])
+def test_a_note_that_is_no_commit_is_not_shown(tmp_path: Path, text: str) -> None:
+    commit.note(tmp_path, COMMIT)
+    (tmp_path / ".warmpod-commit").write_bytes(text.encode(errors="surrogateescape"))
+    assert commit.noted(tmp_path) == ""

@@ -153,6 +153,11 @@ EVENTS = {
     "one that says why": ([event(VAGUE, ago(seconds=5)), event(NO_SECRET)], {"u": NO_SECRET}),
     "one that does not": ([event(VAGUE)], {"u": VAGUE}),
     "what was long ago": ([event("a", ago(minutes=4))], {}),
+    "what is told of rarely": (
+        [event("a", ago(minutes=7), firstTimestamp=ago(minutes=40))],
+        {"u": "a"},
+    ),
+    "what was told of rarely": ([event("a", ago(minutes=9), firstTimestamp=ago(minutes=40))], {}),
     "a series": (
         [event("a", ago(minutes=4), series={"lastObservedTime": ago(seconds=1)})],
         {"u": "a"},

@@ -21,6 +21,10 @@ CONNECTIONS = 4
 
 
 class Source(Protocol):
+    """`commit`: what the plan is of, once it is made; empty where a source has none."""
+
+    commit: str
+
     def plan(self) -> tuple[RemoteFile, ...]:
         """What there is. Raises SourceError."""
 

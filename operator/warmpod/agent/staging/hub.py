@@ -56,13 +56,13 @@ class Hub:
         # False, because None would make the client look for a token of its own.
         endpoint = str(spec["endpoint"]).rstrip("/") if spec.get("endpoint") else None
         self._api = HfApi(endpoint=endpoint, token=self._token or False)
-        self._commit = ""
+        self.commit = ""
 
     def plan(self) -> tuple[RemoteFile, ...]:
         info = self._transport.tried(lambda: self._transport.stop.during(self._info))
         if not info.sha:
             raise SourceError(PATH_MISMATCH, f"{self._where}: the hub names no commit for it")
-        self._commit = info.sha
+        self.commit = info.sha
         siblings = filter_repo_objects(
             info.siblings or (),
             allow_patterns=self._include,
@@ -76,7 +76,7 @@ class Hub:
         if (first, end) != (0, file.size):
             headers["Range"] = f"bytes={first}-{end - 1}"
         url = hf_hub_url(
-            self._repository, file.path, revision=self._commit, endpoint=self._api.endpoint
+            self._repository, file.path, revision=self.commit, endpoint=self._api.endpoint
         )
         authorization = Authorization(f"Bearer {self._token}") if self._token else None
         return Request(url, headers, authorization)

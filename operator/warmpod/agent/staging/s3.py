@@ -26,6 +26,8 @@ MAX_ANSWER_BYTES = 8 * 1024 * 1024
 
 
 class Bucket:
+    commit = ""
+
     def __init__(
         self, spec: Mapping[str, Any], credentials: Credentials, transport: Transport
     ) -> None:

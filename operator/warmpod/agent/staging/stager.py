@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from warmpod.agent.staging import commit
 from warmpod.agent.staging.archive import unpack
 from warmpod.agent.staging.assembly import Assembly, partial_paths, staged_bytes
 from warmpod.agent.staging.credentials import Credentials
@@ -92,6 +93,7 @@ class Stager:
         missing = [file for file in plan if file.path not in digests]
         self._make_room(missing)
         digests |= self._download(missing)
+        commit.note(self._workspace.directory, self._source.commit)
         manifest = self._workspace.finish(digests.items())
         self._workspace.keep_only(())
         return manifest

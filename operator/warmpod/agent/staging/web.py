@@ -38,6 +38,8 @@ MAX_DEPTH = 16
 class Web:
     """What both kinds of URL share: credentials, probing a file, ranges of it."""
 
+    commit = ""
+
     def __init__(
         self, spec: Mapping[str, Any], credentials: Credentials, transport: Transport
     ) -> None:

@@ -11,6 +11,7 @@ from unit.agent.staging.callers import Caller
 from unit.weights.models import SHARDS
 from warmpod import reasons
 from warmpod.agent.staging import SourceError
+from warmpod.agent.staging.commit import noted
 
 TOKEN = "hf_abcdefgh"
 
@@ -44,6 +45,7 @@ def test_stages_a_repository(hub: HubServer, caller: Caller, model: Path) -> Non
     resolved = [seen.path for seen in hub.seen if "/resolve/" in seen.path]
     assert resolved
     assert all(f"/resolve/{commit}/" in path for path in resolved)
+    assert noted(caller.target) == commit
 
 
 def test_a_second_call_downloads_nothing(hub: HubServer, caller: Caller, model: Path) -> None:
@@ -161,6 +163,7 @@ def test_a_moved_branch_leaves_nothing_of_the_old_commit(
     resolved = [seen.path for seen in hub.seen if "/resolve/" in seen.path]
     assert [path.rpartition("/")[2] for path in resolved] == ["config.json"]
     assert not (caller.target / "original").exists()
+    assert noted(caller.target) == hub.commit("org/model")
 
 
 def test_files_that_were_copied_here_are_recognised(
