@@ -2,6 +2,7 @@
 
 from hypothesis import settings
 
+QUICK = "quick"
 THOROUGH = "thorough"
 QUICK_SHARE = 10
 
@@ -10,4 +11,4 @@ def generated(number: int) -> settings:
     """`number` cases with `--hypothesis-profile=thorough`, as in `make test`; else a tenth."""
     thorough = settings.get_current_profile_name() == THOROUGH
     cases = number if thorough else number // QUICK_SHARE
-    return settings(max_examples=cases, deadline=None, database=None)
+    return settings(max_examples=cases, database=None)
