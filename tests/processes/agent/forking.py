@@ -4,6 +4,7 @@ What they need is imported once, by the process that all of them are forked from
 """
 
 import multiprocessing
+import os
 import signal
 from collections.abc import Callable
 from multiprocessing.context import ForkServerProcess
@@ -30,6 +31,7 @@ def fork(target: Callable[..., None], *arguments: object) -> ForkServerProcess:
 
 def end(process: ForkServerProcess, number: signal.Signals) -> None:
     """Send a signal and wait for the end."""
-    process.kill() if number is signal.SIGKILL else process.terminate()
+    if process.is_alive() and process.pid is not None:
+        os.kill(process.pid, number)
     process.join(30)
     assert not process.is_alive()
