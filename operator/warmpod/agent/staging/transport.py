@@ -65,7 +65,7 @@ class Refusal:
     @property
     def retry_after(self) -> float | None:
         value = self.headers.get("Retry-After", "")
-        return float(value) if value.isdigit() else None
+        return float(value) if value.isdecimal() else None
 
 
 # Turns a refusal into the error that fits the kind of source.
