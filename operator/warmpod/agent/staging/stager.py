@@ -17,7 +17,7 @@ from warmpod.agent.staging.download import Download, Source
 from warmpod.agent.staging.errors import SourceError, disk_full
 from warmpod.agent.staging.files import RemoteFile
 from warmpod.agent.staging.stopping import Stop
-from warmpod.agent.staging.transport import Transport
+from warmpod.agent.staging.transport import Transport, check_urls
 from warmpod.agent.staging.workspace import Workspace
 from warmpod.quantity import human
 from warmpod.reasons import DIGEST_MISMATCH
@@ -38,6 +38,7 @@ def stage(
     stop = Stop(watch)
     transport = Transport(stop)
     ((kind, spec),) = remote.items()
+    check_urls(kind, spec)
     source = _source(kind, spec, Credentials(credentials), transport)
     try:
         stager = Stager(source, transport, Workspace(directory), begin)
