@@ -212,7 +212,7 @@ def test_a_structure_too_deep_to_read_is_refused() -> None:
 
 @pytest.mark.parametrize("host", ["h:port", "[::1", ":80", "@", "a@b@c", "h:123456"])
 def test_a_url_needs_a_host_and_a_port_that_can_be(host: str) -> None:
-    with pytest.raises(InvalidSpec, match="http.url"):
+    with pytest.raises(InvalidSpec, match=r"http\.url"):
         WarmModel.parse(changed("spec.model", {"http": {"url": f"https://{host}/m.tar"}}))
 
 
