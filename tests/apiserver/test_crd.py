@@ -192,6 +192,10 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
         {"model": {"http": {"url": "https://token@example.com/a.tar"}}},
         ["spec.model.http.url", "use secretName"],
     ),
+    "port that is no number": (
+        {"model": {"http": {"url": "https://example.com:port/a.tar"}}},
+        ["spec.model.http.url"],
+    ),
     "neither archive nor listing": (
         {"model": {"http": {"url": "https://example.com/model.safetensors"}}},
         ["spec.model.http.url", "must end in .tar"],

@@ -32,6 +32,7 @@ class Faults:
     ranges: bool = True
     validators: bool = True  # ETag and Last-Modified
     silent: bool = False  # headers never come
+    location: str | None = None  # where every answer leads
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,9 @@ class FileHandler(BaseHTTPRequestHandler):
         self.server.seen.append(Seen(self.command, self.path, dict(self.headers)))
         if self.server.faults.silent:
             self.server.stopping.wait()
+            return
+        if self.server.faults.location is not None:
+            self.refuse(302, {"Location": self.server.faults.location})
             return
         self.answer(unquote(urlsplit(self.path).path))
 

@@ -28,6 +28,7 @@ class S3Server(FileServer):
     keys: dict[str, str] = {}  # noqa: RUF012 - replaced, never changed
     forbidden: frozenset[str] = frozenset()  # buckets
     page_size = 1000
+    endless: int | None = None  # objects on each page of a list that never ends
     # Whether objects have a SHA-256 of S3's own; if not, an ETag that is no MD5.
     checksums = True
 
@@ -74,6 +75,9 @@ class S3Handler(FileHandler):
         keys = sorted(
             path.relative_to(bucket).as_posix() for path in bucket.rglob("*") if path.is_file()
         )
+        if self.server.endless is not None:
+            self._list_endlessly(int(query.get("continuation-token", "0")))
+            return
         keys = [key for key in keys if key.startswith(query.get("prefix", ""))]
         start = int(query.get("continuation-token", "0"))
         page = keys[start : start + self.server.page_size]
@@ -88,6 +92,15 @@ class S3Handler(FileHandler):
             '<?xml version="1.0"?><ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/">'
             f"<IsTruncated>{str(more).lower()}</IsTruncated>{items}{token}</ListBucketResult>"
         )
+        self.send_body(200, body.encode(), {"Content-Type": "application/xml"})
+
+    def _list_endlessly(self, number: int) -> None:
+        objects = range(self.server.endless or 0)
+        items = "".join(
+            f"<Contents><Key>{number}-{i}</Key><Size>1</Size></Contents>" for i in objects
+        )
+        token = f"<NextContinuationToken>{number + 1}</NextContinuationToken>"
+        body = f"<ListBucketResult>{items}{token}</ListBucketResult>"
         self.send_body(200, body.encode(), {"Content-Type": "application/xml"})
 
     def _refuse(self, status: int, code: str) -> None:

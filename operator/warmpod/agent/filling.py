@@ -125,7 +125,7 @@ def _bring(source: Path, target: Path, file: Expected, watch: Watch, ahead: bool
 
 
 def _copy(source: Path, target: Path, file: Expected, watch: Watch, ahead: bool) -> Seen | Finding:
-    temporary = target / TEMPORARY / hashlib.sha256(file.path.encode()).hexdigest()
+    temporary = target / TEMPORARY / hashlib.sha256(os.fsencode(file.path)).hexdigest()
     try:
         sha256 = _copy_content(source / file.path, temporary, watch, ahead)
     except OSError as error:

@@ -22,7 +22,8 @@ _KINDS = ("image", "huggingFace", "s3", "http", "persistentVolumeClaim", "nodePa
 _COUNTED = " + ".join(f"(has(self.{kind}) ? 1 : 0)" for kind in _KINDS)
 
 # Neither spaces nor a fragment, which no server is ever sent.
-_URL_PATTERN = r"^https?://[^\x00-\x20#/?]+([/?][^\x00-\x20#]*)?$"
+_HOST = r"([^\x00-\x20#/?@:\[\]]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?"
+_URL_PATTERN = rf"^https?://([^\x00-\x20#/?@]*@)?{_HOST}([/?][^\x00-\x20#]*)?$"
 
 
 def _no_credentials(field: str) -> dict[str, str]:

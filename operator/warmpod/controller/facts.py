@@ -114,7 +114,10 @@ def gather(observed: Observed, model: WarmModel, now: datetime) -> Facts:
     verified = any(map(has_verified, prefetch))
     started = observed.deployment is not None and observed.deployment.template == revision
     may_start = started or rollout.may_start(
-        nodes, verified=verified, waited_for=_is_waited_for(observed)
+        nodes,
+        verified=verified,
+        waited_for=_is_waited_for(observed),
+        returning=observed.nodes is not None and observed.nodes.returning,
     )
     return Facts(
         wanted=model.spec.replicas,

@@ -78,7 +78,9 @@ def _plan_invalid(observed: Observed, invalid: InvalidSpec, now: datetime) -> Pl
     found = conditions.of_invalid(invalid)
     merged = conditions.merge(found, previous.get("conditions") or [], generation, now)
     new = status.build_invalid(previous, observed.view.meta.name, generation, merged)
-    return Plan((), (), new, (), None)
+    # What the last good spec made stays, and so do its weights on nodes that come and go.
+    changes = pods.changes(observed.prefetch_pods, observed.nodes, now)
+    return Plan((), (), new, (), RECHECK if _waits_for_turn(observed) else None, pods=changes)
 
 
 def _plan(observed: Observed, model: WarmModel, now: datetime) -> Plan:
@@ -104,7 +106,7 @@ def _plan(observed: Observed, model: WarmModel, now: datetime) -> Plan:
         events=tuple(events),
         requeue_after=_look_again(observed, facts),
         failed_nodes=tuple((f["node"], f["reason"]) for f in status.failed_nodes(facts)),
-        pods=pods.changes(observed.prefetch_pods, observed.nodes),
+        pods=pods.changes(observed.prefetch_pods, observed.nodes, now),
     )
 
 
@@ -216,7 +218,7 @@ def _status(observed: Observed, model: WarmModel, facts: Facts) -> Object:
 def _look_again(observed: Observed, facts: Facts) -> float | None:
     """When something changes of which no watch event tells."""
     times = [RECHECK] if any(p.reason in _UNWATCHED for p in facts.problems) else []
-    if observed.nodes is not None and (observed.nodes.waiting or observed.nodes.refused):
+    if _waits_for_turn(observed):
         times.append(RECHECK)
     if facts.reachable < facts.warm:
         times.append(MIN_READY.total_seconds())
@@ -231,6 +233,11 @@ def _look_again(observed: Observed, facts: Facts) -> float | None:
     dates.append(rivalry.due(observed, facts.now))
     times += [(due - facts.now).total_seconds() for due in dates if due and due > facts.now]
     return min(times, default=None)
+
+
+def _waits_for_turn(observed: Observed) -> bool:
+    nodes = observed.nodes
+    return nodes is not None and bool(nodes.waiting or nodes.refused)
 
 
 _UNFIT = frozenset({reasons.POD_SECURITY_VIOLATION, reasons.WARMUP_TOO_LARGE})

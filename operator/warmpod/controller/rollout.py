@@ -45,12 +45,15 @@ class Nodes:
 def nodes(
     eligible: int | None, pods: Iterable[PodView], found: Iterable[Problem], now: datetime
 ) -> Nodes:
-    """`pods`: the prefetch pods of these weights; `found`: the problems of their nodes."""
+    """`pods`: the prefetch pods of these weights; `found`: the problems of their nodes, and of
+    others, which do not count."""
+    pods = tuple(pods)
+    here = {pod.meant_for for pod in pods}
     arrived = frozenset(pod.meant_for for pod in pods if has_weights(pod))
     failed = frozenset(
         problem.node
         for problem in found
-        if problem.node and problem.area in NODE_AREAS and problem.needs_person(now)
+        if problem.node in here and problem.area in NODE_AREAS and problem.needs_person(now)
     )
     return Nodes(eligible, arrived, failed - arrived)
 
@@ -63,18 +66,19 @@ def has_weights(pod: PodView) -> bool:
     )
 
 
-def may_start(found: Nodes, *, verified: bool, waited_for: bool) -> bool:
+def may_start(found: Nodes, *, verified: bool, waited_for: bool, returning: bool = False) -> bool:
     """Whether engines of the present revision may start.
 
     `verified`: on one node at least the weights were verified. `waited_for`: nothing is gained by
     more nodes, because there is no earlier revision that could serve meanwhile, or because it has
-    the same weights.
+    the same weights. `returning`: a node that is not eligible now will be again.
 
     With no node eligible there is nobody to wait for, and the scheduler must be heard: a cluster
-    autoscaler listens to it.
+    autoscaler listens to it. But that all nodes are cordoned for a while, or a network is down, is
+    no reason to give up a revision that serves for one that nobody has verified.
     """
     if found.eligible is None:
         return False
     if found.eligible == 0:
-        return True
+        return waited_for or not returning
     return verified if waited_for else found.complete

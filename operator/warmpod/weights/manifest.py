@@ -77,6 +77,9 @@ def model_files(directory: Path) -> list[str]:
     files = [path for path in tree.files if path != MANIFEST_NAME]
     if not files:
         raise WeightsError(f"{directory} holds no files; name the model's own directory")
+    for path in files:
+        if not is_text(path):
+            raise WeightsError(f"{directory}: the name {path!a} is not UTF-8; rename the file")
     return files
 
 
@@ -105,7 +108,7 @@ def parse(content: bytes) -> Manifest:
     """Raises WeightsError, which says what is wrong with the document."""
     try:
         document = json.loads(content)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise WeightsError(f"{MANIFEST_NAME}: not JSON: {error}") from error
     if not isinstance(document, dict) or document.get("version") != VERSION:
         raise WeightsError(f"{MANIFEST_NAME}: version must be {VERSION}; pack the model again")
@@ -146,7 +149,17 @@ def _parse_entry(index: int, item: object) -> Entry:
 def _is_inside(path: str) -> bool:
     parts = PurePosixPath(path).parts
     plain = path == "/".join(parts) and "\0" not in path
-    return plain and bool(parts) and ".." not in parts and not path.startswith("/")
+    inside = plain and bool(parts) and ".." not in parts and not path.startswith("/")
+    return inside and is_text(path)
+
+
+def is_text(path: str) -> bool:
+    """A file system takes any bytes for a name, a manifest only those that are UTF-8."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def main(arguments: list[str]) -> int:

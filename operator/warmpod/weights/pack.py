@@ -81,6 +81,15 @@ class Model:
         return Entry(path, file.stat().st_size, sha256_of(file))
 
 
+def check_same(manifest: Manifest, written: Iterable[Entry]) -> None:
+    """Raises WeightsError when a small file is in its layer with other content than the manifest
+    says: it is read once for each, and such an image would be refused by every node."""
+    listed = set(manifest.files)
+    for entry in written:
+        if entry not in listed:
+            raise WeightsError(f"{entry.path}: it changed while it was packed; pack again")
+
+
 def is_wanted(path: str, include: Patterns, exclude: Patterns) -> bool:
     """Patterns as Hugging Face's clients take them: `*` goes across folders, a pattern that ends
     in `/` means everything below. No `include` means all."""
@@ -114,7 +123,9 @@ def pack_model(model: Model, layout: Path, progress: Progress) -> PackedImage:
     packed = map_in_threads(shard_layer, model.shards)
     shards = [entry for _, entries in packed for entry in entries]
     first, manifest = model.first_layer(shards)
-    layers = [_write_layer(layout, first, progress)[0], *(descriptor for descriptor, _ in packed)]
+    descriptor, small = _write_layer(layout, first, progress)
+    check_same(manifest, small)
+    layers = [descriptor, *(descriptor for descriptor, _ in packed)]
     digest = _write_documents(layout, documents(layers, manifest.digest))
     return PackedImage(digest, len(layers), manifest)
 

@@ -16,7 +16,7 @@ from warmpod.registry.upload import push_blob
 from warmpod.weights.image import Descriptor, Document, ImageDocuments, documents, layer_descriptor
 from warmpod.weights.layer import Layer
 from warmpod.weights.manifest import Entry
-from warmpod.weights.pack import Model, PackedImage
+from warmpod.weights.pack import Model, PackedImage, check_same
 
 Result = TypeVar("Result")
 
@@ -66,7 +66,8 @@ async def push(model: Model, client: Client, observer: Observer) -> PackedImage:
         packed = await _all([shard(path) for path in model.shards])
         shards = [entry for _, entries in packed for entry in entries]
         first, manifest = await asyncio.to_thread(model.first_layer, shards)
-        descriptor, _ = await _push_layer(client, FIRST_LAYER, first, observer, hashing)
+        descriptor, small = await _push_layer(client, FIRST_LAYER, first, observer, hashing)
+        check_same(manifest, small)
     finally:
         hashing.over = True
     layers = [descriptor, *(descriptor for descriptor, _ in packed)]

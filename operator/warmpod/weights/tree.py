@@ -21,6 +21,8 @@ UNFINISHED_SUFFIXES = (".incomplete", ".part", ".aria2", ".crdownload")
 # Endings of files that engines load tensors from, whether or not anything lists them.
 WEIGHT_SUFFIXES = (".safetensors", ".bin", ".pt", ".pth", ".gguf")
 SHARD_INDEX_SUFFIXES = (".safetensors.index.json", ".bin.index.json")
+# The largest models have indexes of 10 MB. The bound keeps others from filling the agent's memory.
+MAX_INDEX_BYTES = 32 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,7 @@ def _missing_shards(directory: Path, files: Iterable[str]) -> Iterator[Finding]:
         except PermissionError as error:
             yield Finding(path, WEIGHTS_NOT_READABLE, f"cannot be read: {error.strerror}")
             continue
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             yield Finding(path, WEIGHTS_MISSING, f"not a shard index: {error}")
             continue
         folder = PurePosixPath(path).parent
@@ -98,7 +100,11 @@ def _missing_shards(directory: Path, files: Iterable[str]) -> Iterator[Finding]:
 
 def _shards_of(index: Path) -> list[str]:
     """The shard names of a Hugging Face index: the values of its `weight_map`."""
-    document = json.loads(index.read_bytes())
+    with index.open("rb") as file:
+        content = file.read(MAX_INDEX_BYTES + 1)
+    if len(content) > MAX_INDEX_BYTES:
+        raise ValueError(f"larger than {MAX_INDEX_BYTES} bytes")
+    document = json.loads(content)
     weight_map = document.get("weight_map") if isinstance(document, dict) else None
     if not isinstance(weight_map, dict) or not all(isinstance(v, str) for v in weight_map.values()):
         raise ValueError("it has no weight_map of file names")

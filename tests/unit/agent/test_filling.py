@@ -217,3 +217,14 @@ def test_without_a_manifest_what_was_read_is_what_counts(tmp_path: Path, target:
     assert fill(source, target, expected, unwatched) == ()
     assert is_filled(target, expected)
     assert visible(target) == visible(source)
+
+
+def test_names_that_are_not_utf_8_are_copied(tmp_path: Path, target: Path) -> None:
+    source = tmp_path / "odd"
+    source.mkdir(mode=0o755)
+    source.chmod(0o755)
+    odd = Path(os.fsdecode(os.fsencode(source) + b"/a\xff.bin"))
+    odd.write_bytes(b"x")
+    odd.chmod(0o644)
+    assert fill(source, target, expectations(source), unwatched) == ()
+    assert (target / odd.name).read_bytes() == b"x"

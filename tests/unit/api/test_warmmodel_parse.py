@@ -208,3 +208,17 @@ def test_a_structure_too_deep_to_read_is_refused() -> None:
     obj = {**GOOD, "spec": {**GOOD["spec"], "pod": {"affinity": deep}}}
     with pytest.raises(InvalidSpec, match="JSON"):
         WarmModel.parse(obj)
+
+
+@pytest.mark.parametrize("host", ["h:port", "[::1", ":80", "@", "a@b@c", "h:123456"])
+def test_a_url_needs_a_host_and_a_port_that_can_be(host: str) -> None:
+    with pytest.raises(InvalidSpec, match=r"http\.url"):
+        WarmModel.parse(changed("spec.model", {"http": {"url": f"https://{host}/m.tar"}}))
+
+
+@pytest.mark.parametrize("host", ["h.example:8443", "[::1]:80", "ü.de"])
+def test_hosts_of_urls(host: str) -> None:
+    url = f"https://{host}/m.tar?token=x"
+    http = WarmModel.parse(changed("spec.model", {"http": {"url": url}})).spec.model.http
+    assert http is not None
+    assert http.url == url

@@ -135,3 +135,10 @@ def test_nothing_is_done_to_pods_of_a_model_that_goes(world: World) -> None:
     model = dict(world.model)
     model["metadata"] = {**model["metadata"], "deletionTimestamp": ago(seconds=1)}
     assert not replace(world, model=model).plan(NOW).pods
+
+
+def test_an_invalid_spec_keeps_no_node_from_the_weights(world: World) -> None:
+    nodes = seen("n1", "n2", "n3", turn=frozenset({"uid-b"}), waiting={"uid-c": REGISTRY})
+    plan = replace(world.change(replicas=-1), nodes=nodes).plan()
+    assert [pod.meta.name for pod in plan.pods.release] == ["b"]
+    assert plan.requeue_after is not None

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from unit.controller.builders import NOW, PodWrapper, World, ago, applied, engine, prefetch
+from warmpod import reasons
 from warmpod.controller import rollout
+from warmpod.controller.nodes.seen import NodesSeen
+from warmpod.controller.problems import Area, Problem
 from warmpod.controller.rollout import Nodes
 from warmpod.resources.names import REVISION_LABEL
 
@@ -148,3 +152,24 @@ def test_reverting_the_spec_always_unblocks() -> None:
 def test_once_started_a_revision_is_not_taken_back() -> None:
     world = CHANGED.prefetching(3, node(0)).deployed(engine().warm(), of=CHANGED.hash)
     assert deployed(world) == CHANGED.hash
+
+
+def test_nodes_that_do_not_count_are_not_failed_ones() -> None:
+    """A node that was cordoned while it had no room would hide one that is on its way."""
+    full = Problem(reasons.NO_ROOM_FOR_BOTH, "no room", Area.WEIGHTS, "c")
+    pods = (prefetch("x").on("a").resident().view(), prefetch("y").on("b").view())
+    found = rollout.nodes(2, pods, [full], NOW)
+    assert (found.arrived, found.failed, found.waiting) == (A, NONE, 1)
+
+
+def test_while_all_nodes_are_away_for_a_while_what_serves_stays() -> None:
+    """As when a network is down, or everything is cordoned."""
+    away = replace(CHANGED.prefetching(3), nodes=NodesSeen(5, returning=True))
+    assert deployed(away) == SERVING.hash
+    without = replace(away, nodes=NodesSeen(5))
+    assert deployed(without) == CHANGED.hash
+
+
+def test_a_first_revision_starts_also_then() -> None:
+    world = replace(World().store().prefetching(3), nodes=NodesSeen(5, returning=True))
+    assert deployed(world) == world.hash

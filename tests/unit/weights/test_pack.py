@@ -9,6 +9,7 @@ import pytest
 from unit.weights.models import SHARDS, make_model
 from warmpod.weights import manifest
 from warmpod.weights.findings import WeightsError
+from warmpod.weights.hashing import sha256_of
 from warmpod.weights.image import INDEX_TYPE, LAYER_TYPE
 from warmpod.weights.pack import LARGE_BYTES, Model, is_wanted, pack
 
@@ -172,3 +173,25 @@ def test_patterns_that_leave_nothing(tmp_path: Path) -> None:
     make_model(tmp_path / "model")
     with pytest.raises(WeightsError, match="leave no file"):
         Model.of(tmp_path / "model", include=("*.gguf",))
+
+
+def test_names_that_a_manifest_cannot_hold_are_refused(tmp_path: Path) -> None:
+    source = make_model(tmp_path / "model")
+    Path(os.fsdecode(os.fsencode(source) + b"/a\xff.bin")).write_bytes(b"x")
+    with pytest.raises(WeightsError, match="is not UTF-8; rename"):
+        pack(source, tmp_path / "layout")
+
+
+def test_a_small_file_that_changes_meanwhile_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = make_model(tmp_path / "model")
+
+    def changing(path: Path) -> str:
+        digest = sha256_of(path)
+        (source / "config.json").write_text("[]")  # of the same size
+        return digest
+
+    monkeypatch.setattr("warmpod.weights.pack.sha256_of", changing)
+    with pytest.raises(WeightsError, match=r"config\.json: it changed"):
+        pack(source, tmp_path / "layout")

@@ -1,3 +1,4 @@
+import json
 import os
 from pathlib import Path
 
@@ -6,7 +7,7 @@ import pytest
 from unit.weights.models import SHARDS, make_model
 from warmpod import reasons
 from warmpod.protocol import RECEIPT_NAME
-from warmpod.weights import manifest, receipt
+from warmpod.weights import manifest, receipt, tree
 from warmpod.weights.findings import Finding, summary
 from warmpod.weights.receipt import Receipt, Seen
 from warmpod.weights.verify import Verification, expectations, unverified, verify
@@ -283,3 +284,21 @@ def test_an_unusable_receipt_is_an_empty_one(tmp_path: Path, content: str) -> No
 def test_a_summary_is_bounded() -> None:
     findings = [Finding(f"f{n}", reasons.WEIGHTS_MISSING, "missing") for n in range(5)]
     assert summary(findings) == "f0: missing; f1: missing; f2: missing; and 2 more"
+
+
+ODD_ENTRY = {"path": "\ud800", "size": 1, "sha256": "0" * 64}
+ODD_NAME = json.dumps({"version": 1, "files": [ODD_ENTRY]})
+
+
+@pytest.mark.parametrize("content", ["[" * 200_000, ODD_NAME])
+def test_a_manifest_of_a_hostile_image_is_a_finding(model: Path, content: str) -> None:
+    (model / manifest.MANIFEST_NAME).write_text(content)
+    (finding,) = expectations(model).findings
+    assert finding.path == manifest.MANIFEST_NAME
+
+
+@pytest.mark.parametrize("content", ["[" * 200_000, " " * (tree.MAX_INDEX_BYTES + 1)])
+def test_a_hostile_shard_index_is_a_finding(tmp_path: Path, content: str) -> None:
+    (tmp_path / "model.safetensors.index.json").write_text(content)
+    (finding,) = tree.scan(tmp_path).findings
+    assert finding.reason == reasons.WEIGHTS_MISSING

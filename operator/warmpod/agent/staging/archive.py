@@ -27,6 +27,9 @@ from warmpod.reasons import DIGEST_MISMATCH, PATH_MISMATCH
 from warmpod.weights.hashing import PIECE_BYTES
 from warmpod.weights.manifest import MANIFEST_NAME
 
+# Of a name or a link's target, and of what a tar archive says about a file beside its header.
+MAX_LINK_BYTES = 4096
+MAX_EXTENSION_BYTES = 1024 * 1024
 # Finder and Archive Utility put it beside the content.
 FOREIGN_FOLDER = "__MACOSX/"
 
@@ -55,7 +58,7 @@ def unpack(
     unpacked: dict[str, tuple[Path, str]] = {}
     links: dict[str, str] = {}
     try:
-        with _members(archive, name) as members:
+        with _members(archive, name, check) as members:
             for number, member in enumerate(members):
                 _check_member(name, member, number)
                 if member.link is not None:
@@ -76,10 +79,14 @@ def unpack(
 
 
 def _check_member(name: str, member: Member, number: int) -> None:
+    _check_number(name, number)
+    check_names([member.path], name)
+
+
+def _check_number(name: str, number: int) -> None:
     if number >= MAX_FILES:
         message = f"{name} has more than {MAX_FILES} entries; pack the model's own directory"
         raise SourceError(PATH_MISMATCH, message)
-    check_names([member.path], name)
 
 
 def _is_foreign(path: str) -> bool:
@@ -132,27 +139,61 @@ def _without_top_folder(
 
 
 @contextmanager
-def _members(archive: Path, name: str) -> Iterator[Iterator[Member]]:
+def _members(archive: Path, name: str, check: Callable[[], None]) -> Iterator[Iterator[Member]]:
     if name.endswith(".zip"):
         with zipfile.ZipFile(archive) as opened:
-            yield _zip_members(opened)
+            yield _zip_members(opened, name)
         return
     with archive.open("rb") as file:
         packed = not name.endswith(".tar")
-        content = cast(IO[bytes], gzip.GzipFile(fileobj=file) if packed else file)
-        with tarfile.open(fileobj=content, mode="r|") as tar:
+        content = _Checked(cast(IO[bytes], gzip.GzipFile(fileobj=file) if packed else file), check)
+        stream = cast(IO[bytes], content)
+        with tarfile.open(fileobj=stream, mode="r|", tarinfo=_BoundedInfo) as tar:
             yield _tar_members(tar, name)
         while content.read(PIECE_BYTES):  # the check sum of gzip stands at its end
             pass
 
 
-def _zip_members(opened: zipfile.ZipFile) -> Iterator[Member]:
+class _Checked:
+    """Content that is skipped (hidden files, what follows the archive) can be stopped as well."""
+
+    def __init__(self, content: IO[bytes], check: Callable[[], None]) -> None:
+        self._content = content
+        self._check = check
+
+    def read(self, size: int = PIECE_BYTES) -> bytes:
+        self._check()
+        return self._content.read(size)
+
+
+class _BoundedInfo(tarfile.TarInfo):
+    """tarfile reads long names and other extensions of a header into memory, however long."""
+
+    def _proc_member(self, tar: tarfile.TarFile) -> tarfile.TarInfo:
+        if self.type in _EXTENSIONS and self.size > MAX_EXTENSION_BYTES:
+            raise tarfile.ReadError(f"a header is longer than {MAX_EXTENSION_BYTES} bytes")
+        return cast(tarfile.TarInfo, super()._proc_member(tar))  # type: ignore[misc]
+
+
+_EXTENSIONS = (
+    tarfile.GNUTYPE_LONGNAME,
+    tarfile.GNUTYPE_LONGLINK,
+    tarfile.XHDTYPE,
+    tarfile.XGLTYPE,
+    tarfile.SOLARIS_XHDTYPE,
+)
+
+
+def _zip_members(opened: zipfile.ZipFile, name: str) -> Iterator[Member]:
     for info in opened.infolist():
         mode = info.external_attr >> 16
         path = _normal(info.filename)
         if info.is_dir():
             continue
         if stat.S_ISLNK(mode):
+            if info.file_size > MAX_LINK_BYTES:
+                message = f"{name}: {ascii(path)[:200]} is a link longer than any path"
+                raise SourceError(PATH_MISMATCH, f"{message}; pack the file itself")
             link = opened.read(info).decode(errors="surrogateescape")
             yield Member(path, 0, None, _link_target(path, link))
         else:
@@ -160,7 +201,8 @@ def _zip_members(opened: zipfile.ZipFile) -> Iterator[Member]:
 
 
 def _tar_members(tar: tarfile.TarFile, name: str) -> Iterator[Member]:
-    for info in tar:
+    for number, info in enumerate(tar):
+        _check_number(name, number)  # also of folders: tarfile remembers every entry
         path = _normal(info.name)
         if info.isdir():
             continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -28,6 +29,11 @@ class RemoteFile:
     identity: str
     digest: Digest | None = None
     ranges: bool = True
+
+
+def size_of(text: str) -> int | None:
+    """Bytes that a source names; None for what is no number of bytes that a disk could have."""
+    return int(text) if re.fullmatch(r"[0-9]{1,18}", text) else None
 
 
 def is_hidden(path: str) -> bool:

@@ -132,9 +132,9 @@ class Hub:
             str(response.url), status, {"X-Error-Code": names.get("x-error-code", "")}, b""
         )
         if status >= 500 or status == 429:
-            pause = names.get("retry-after", "")
-            message = f"answered {status}"
-            return Overloaded(self._api.endpoint, message, float(pause) if pause.isdigit() else 0.0)
+            asked = names.get("retry-after", "")
+            pause = float(asked) if asked.isdecimal() else 0.0
+            return Overloaded(self._api.endpoint, f"answered {status}", pause)
         return self.judge(refusal)
 
     def _unauthorized(self, gated: bool) -> str:

@@ -9,7 +9,14 @@ from xml.etree import ElementTree
 
 from warmpod.agent.staging.credentials import Credentials
 from warmpod.agent.staging.errors import SourceError, changed, unreachable
-from warmpod.agent.staging.files import RemoteFile, checked, with_manifest
+from warmpod.agent.staging.files import (
+    MAX_FILES,
+    RemoteFile,
+    checked,
+    is_hidden,
+    size_of,
+    with_manifest,
+)
 from warmpod.agent.staging.s3_protocol import UNKNOWN_CALLER, Signature, digest_of, error_code
 from warmpod.agent.staging.transport import Judge, Refusal, Request, Transport
 from warmpod.reasons import (
@@ -23,6 +30,8 @@ from warmpod.weights.findings import WeightsError
 
 DEFAULT_REGION = "us-east-1"
 MAX_ANSWER_BYTES = 8 * 1024 * 1024
+# Of a thousand objects each, as a rule. A list that never ends must not keep the agent for ever.
+MAX_PAGES = 1000
 
 
 class Bucket:
@@ -85,15 +94,32 @@ class Bucket:
     def _objects(self) -> Iterator[tuple[str, int]]:
         """Path below the prefix, and size, of every object; markers of folders left out."""
         token: str | None = None
-        while True:
+        count = 0
+        for _ in range(MAX_PAGES):
             page = self._page(token)
             for item in page.iter("Contents"):
                 key = item.findtext("Key", "").removeprefix(self._prefix)
-                if key and not key.endswith("/"):
-                    yield key, int(item.findtext("Size", "0"))
+                if not key or key.endswith("/") or is_hidden(key):
+                    continue
+                count += 1
+                if count > MAX_FILES:
+                    raise self._too_much()
+                yield key, self._size(item)
             token = page.findtext("NextContinuationToken")
             if not token:
                 return
+        raise self._too_much()
+
+    def _too_much(self) -> SourceError:
+        message = f"more than {MAX_FILES} files, or {MAX_PAGES} pages of objects"
+        return SourceError(PATH_MISMATCH, f"{self._uri}: {message}; correct s3.uri")
+
+    def _size(self, item: ElementTree.Element) -> int:
+        size = size_of(item.findtext("Size", ""))
+        if size is None:
+            message = f"{self._endpoint}: the answer is not that of S3; correct s3.endpoint"
+            raise SourceError(PATH_MISMATCH, message)
+        return size
 
     def _page(self, token: str | None) -> ElementTree.Element:
         query = {"list-type": "2", "prefix": self._prefix}

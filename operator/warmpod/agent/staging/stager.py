@@ -17,9 +17,10 @@ from warmpod.agent.staging.download import Download, Source
 from warmpod.agent.staging.errors import SourceError, disk_full
 from warmpod.agent.staging.files import RemoteFile
 from warmpod.agent.staging.stopping import Stop
-from warmpod.agent.staging.transport import Transport
+from warmpod.agent.staging.transport import Transport, check_urls
 from warmpod.agent.staging.workspace import Workspace
 from warmpod.quantity import human
+from warmpod.reasons import DIGEST_MISMATCH
 from warmpod.weights.hashing import Watch, map_in_threads, pieces
 from warmpod.weights.manifest import Manifest
 
@@ -37,6 +38,7 @@ def stage(
     stop = Stop(watch)
     transport = Transport(stop)
     ((kind, spec),) = remote.items()
+    check_urls(kind, spec)
     source = _source(kind, spec, Credentials(credentials), transport)
     try:
         stager = Stager(source, transport, Workspace(directory), begin)
@@ -120,8 +122,10 @@ class Stager:
         folder = workspace.empty_folder("unpacked")
         try:
             found = unpack(archive, packed.path, folder, self._stop.check, workspace.check_room)
-        except SourceError:
-            journal.unlink()  # so that the next attempt downloads it anew
+        except SourceError as error:
+            if error.reason == DIGEST_MISMATCH:
+                journal.unlink()  # so that the next attempt downloads it anew
+            workspace.empty_folder("unpacked")  # a full disk is everybody's trouble
             raise
         workspace.tidy(found.keys())
         for path, (temporary, sha256) in found.items():

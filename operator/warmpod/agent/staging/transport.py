@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import requests
@@ -19,7 +19,7 @@ import urllib3
 
 from warmpod.agent.staging.errors import SourceError, unreachable
 from warmpod.agent.staging.stopping import Stop
-from warmpod.reasons import SOURCE_UNREACHABLE
+from warmpod.reasons import PATH_MISMATCH, SOURCE_UNREACHABLE
 from warmpod.weights.hashing import PIECE_BYTES
 
 Result = TypeVar("Result")
@@ -65,7 +65,7 @@ class Refusal:
     @property
     def retry_after(self) -> float | None:
         value = self.headers.get("Retry-After", "")
-        return float(value) if value.isdigit() else None
+        return float(value) if value.isdecimal() else None
 
 
 # Turns a refusal into the error that fits the kind of source.
@@ -153,6 +153,9 @@ class Transport:
             )
         except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
             raise unreachable(plain(request.url), cause_of(error)) from None
+        except ValueError:  # which `requests` lets through
+            message = "it leads on to what is no URL"
+            raise unreachable(plain(request.url), message) from None
 
     def _refused(self, response: requests.Response, judge: Judge) -> SourceError:
         body = b"".join(pieces(response, _MAX_REASON_BYTES))
@@ -183,6 +186,20 @@ def pieces(response: requests.Response, limit: int) -> Iterator[bytes]:
     while limit > 0 and (piece := response.raw.read(min(limit, PIECE_BYTES))):
         limit -= len(piece)
         yield piece
+
+
+def check_urls(kind: str, spec: Mapping[str, Any]) -> None:
+    """Raises SourceError for a URL that no client can take, which each of them says otherwise."""
+    for field_name in ("url", "endpoint"):
+        try:
+            parts = urlsplit(str(spec.get(field_name) or "http://none"))
+            (parts.hostname or "").encode("idna")
+            valid = parts.hostname and parts.port != 0
+        except ValueError:
+            valid = None
+        if not valid:
+            message = f"{kind}.{field_name} is no URL: its host or port cannot be; correct it"
+            raise SourceError(PATH_MISMATCH, message)
 
 
 def plain(url: str) -> str:

@@ -13,7 +13,15 @@ import requests
 from warmpod.agent.staging.credentials import Credentials
 from warmpod.agent.staging.digests import Digest
 from warmpod.agent.staging.errors import SourceError, unreachable
-from warmpod.agent.staging.files import DATE, MAX_FILES, RemoteFile, check_names, checked, is_hidden
+from warmpod.agent.staging.files import (
+    DATE,
+    MAX_FILES,
+    RemoteFile,
+    check_names,
+    checked,
+    is_hidden,
+    size_of,
+)
 from warmpod.agent.staging.transport import (
     Authorization,
     Refusal,
@@ -189,19 +197,20 @@ def _authorization(credentials: Credentials) -> Authorization | None:
 def _described(path: str, response: requests.Response) -> RemoteFile:
     """Raises SourceError when the server does not tell the size."""
     ranges = response.status_code in (206, 416)
-    size = response.headers.get("Content-Length", "")
+    told = response.headers.get("Content-Length", "")
     if ranges:
-        size = response.headers.get("Content-Range", "").rpartition("/")[2]
-    if not size.isdigit():
+        told = response.headers.get("Content-Range", "").rpartition("/")[2]
+    size = size_of(told)
+    if size is None:
         message = f"{plain(response.url)}: the server tells no size; have it send Content-Length"
         raise SourceError(PATH_MISMATCH, message)
     tag, date = response.headers.get("ETag", ""), response.headers.get("Last-Modified")
     if tag.startswith('"'):
-        return RemoteFile(path, int(size), tag, ranges=ranges)
+        return RemoteFile(path, size, tag, ranges=ranges)
     if date:
-        return RemoteFile(path, int(size), DATE + date, ranges=ranges)
+        return RemoteFile(path, size, DATE + date, ranges=ranges)
     # With nothing that tells versions apart, a download that broke off begins again.
-    return RemoteFile(path, int(size), "", ranges=False)
+    return RemoteFile(path, size, "", ranges=False)
 
 
 def _joined(base: str, link: str) -> str:

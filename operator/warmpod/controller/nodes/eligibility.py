@@ -6,12 +6,15 @@ https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from warmpod.controller.node_view import NodeView, Taint
 from warmpod.controller.nodes.placement import Placement, Requirement, Term, Toleration
 
 #: What `kubectl cordon` sets, besides spec.unschedulable.
 _CORDONED = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
+#: Begins the taints that Kubernetes itself puts there and takes away.
+_PASSING = "node.kubernetes.io/"
 _REPELLING = ("NoSchedule", "NoExecute")
 
 
@@ -33,6 +36,12 @@ def why_not(placement: Placement, node: NodeView) -> str | None:
         if node.devices.get(name, 0) < wanted:
             return f"with fewer than {wanted} {name}"
     return None
+
+
+def undisturbed(node: NodeView) -> NodeView:
+    """The node as it is when nobody cordons it, and it is ready and not under pressure."""
+    lasting = tuple(t for t in node.taints if not t.key.startswith(_PASSING))
+    return replace(node, unschedulable=False, taints=lasting)
 
 
 def _matches(term: Term, node: NodeView) -> bool:

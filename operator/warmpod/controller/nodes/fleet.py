@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
 
 from warmpod import reasons
 from warmpod.controller.kinds import POD
@@ -36,6 +37,7 @@ class Fleet:
         lost: Callable[[Key, str, str, str], None],
         *,
         clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         """`limit`: nodes that may pull from one registry at a time. `add`: has a WarmModel looked
         at. `lost`: is told of images that are gone, with the WarmModel, the node, a reason and a
@@ -48,6 +50,7 @@ class Fleet:
         self._add = add
         self._lost = lost
         self._clock = clock
+        self._now = now
         self._pods: defaultdict[str, dict[Key, PodView]] = defaultdict(dict)
         """Prefetch pods by node."""
         self._coming: dict[Key, PodView] = {}
@@ -90,6 +93,7 @@ class Fleet:
             limit=self.queue.limit,
             eligible=eligible,
             unfit={} if eligible else self.hosts.unfit(key),
+            returning=not eligible and self.hosts.may_return(key),
             turn=self.queue.turn & mine,
             waiting={uid: self.queue.waiting[uid] for uid in mine & self.queue.waiting.keys()},
             refused={uid: self.queue.refused[uid] for uid in mine & self.queue.refused.keys()},
@@ -166,7 +170,7 @@ class Fleet:
         if self._decided is not None and now - self._decided < DECISION_SECONDS:
             return
         self._decided = now
-        new = self.queue.decide(self._coming.values())
+        new = self.queue.decide(self._coming.values(), self._now())
         self._wake(pod for pod in new if owner_key(POD, pod.meta) != key)
 
     def _wake(self, pods: Iterable[PodView]) -> None:

@@ -10,7 +10,7 @@ from collections import Counter
 
 from warmpod.controller.node_view import NodeView
 from warmpod.controller.nodes import images
-from warmpod.controller.nodes.eligibility import why_not
+from warmpod.controller.nodes.eligibility import undisturbed, why_not
 from warmpod.controller.nodes.placement import Placement
 from warmpod.controller.views import Key
 
@@ -76,6 +76,13 @@ class Hosts:
             return Counter()
         reasons = (why_not(placement, node) for node in self._nodes.values())
         return Counter(reason for reason in reasons if reason is not None)
+
+    def may_return(self, key: Key) -> bool:
+        """Whether a node could host it but for what somebody or something put there for a while."""
+        placement = self._placements.get(key)
+        return placement is not None and any(
+            why_not(placement, undisturbed(node)) is None for node in self._nodes.values()
+        )
 
     def with_taint(self, key: str) -> list[NodeView]:
         return [n for n in self._nodes.values() if any(taint.key == key for taint in n.taints)]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 
 from warmpod import reasons
+from warmpod.controller import mounts
 from warmpod.controller.nodes.seen import NodesSeen
 from warmpod.controller.problems import Area, Problem
 from warmpod.controller.views import PodView
@@ -31,12 +33,12 @@ class PodChanges:
         return bool(self.release or self.evict or self.relabel)
 
 
-def changes(pods: tuple[PodView, ...], nodes: NodesSeen | None) -> PodChanges:
+def changes(pods: tuple[PodView, ...], nodes: NodesSeen | None, now: datetime) -> PodChanges:
     """`pods`: all prefetch pods of a WarmModel; `nodes`: None where nodes are not watched."""
     staying = tuple(pod for pod in pods if not pod.meta.deleting)
     return PodChanges(
         release=tuple(pod for pod in staying if _may_go(pod, nodes)),
-        evict=tuple(_evictions(pods, nodes)),
+        evict=tuple(_evictions(pods, nodes, now)),
         relabel=tuple(pod for pod in staying if is_labelled(pod) != is_resident(pod, nodes)),
     )
 
@@ -56,6 +58,13 @@ def is_pulling(pod: PodView) -> bool:
         and not holds_images(pod)
         and not _fails(pod)
     )
+
+
+def takes_place(pod: PodView, now: datetime) -> bool:
+    """Whether it pulls, as far as anybody can tell. Volumes come before images, so one that waits
+    for a volume does not, and may wait for ever."""
+    hanging_from = mounts.hanging_from(pod)
+    return is_pulling(pod) and (hanging_from is None or now < hanging_from)
 
 
 def _fails(pod: PodView) -> bool:
@@ -111,16 +120,18 @@ def _may_go(pod: PodView, nodes: NodesSeen | None) -> bool:
     return is_gated(pod) and (nodes is None or pod.meta.uid in nodes.turn)
 
 
-def _evictions(pods: tuple[PodView, ...], nodes: NodesSeen | None) -> Iterator[PodView]:
+def _evictions(
+    pods: tuple[PodView, ...], nodes: NodesSeen | None, now: datetime
+) -> Iterator[PodView]:
     """One at a time: the next when the last one's successor holds its images."""
-    if nodes is None or any(pod.meta.deleting or _comes(pod, nodes) for pod in pods):
+    if nodes is None or any(pod.meta.deleting or _comes(pod, nodes, now) for pod in pods):
         return
     lost = [pod for pod in pods if pod.meta.uid in nodes.removed and pod.node in nodes.eligible]
     yield from sorted(lost, key=lambda pod: pod.meta.name)[:1]
 
 
-def _comes(pod: PodView, nodes: NodesSeen) -> bool:
+def _comes(pod: PodView, nodes: NodesSeen, now: datetime) -> bool:
     """Whether the pod's images are on their way, or will be."""
     if pod.meta.uid in nodes.waiting or pod.meta.uid in nodes.turn:
         return True
-    return is_pulling(pod)
+    return takes_place(pod, now)

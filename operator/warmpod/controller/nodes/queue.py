@@ -7,16 +7,21 @@ the same time are never given the same place.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime, timedelta
 
 from warmpod.controller.kinds import POD
 from warmpod.controller.node_view import NodeView
 from warmpod.controller.nodes import images, turns
 from warmpod.controller.nodes.checks import Checks
 from warmpod.controller.nodes.hosts import Hosts
-from warmpod.controller.nodes.pods import is_gated, is_pulling
+from warmpod.controller.nodes.pods import is_gated, takes_place
 from warmpod.controller.nodes.preflight import Refusal
 from warmpod.controller.nodes.turns import Pull
 from warmpod.controller.views import PodView, owner_key
+
+#: How long a turn keeps its place without being taken: the gate of a WarmModel that cannot be
+#: reconciled, or of a pod that may not be written, must not keep others from pulling.
+TURN = timedelta(seconds=60)
 
 
 class PullQueue:
@@ -29,12 +34,14 @@ class PullQueue:
         """Those whose turn will come, with the registries that they wait for."""
         self.refused: dict[str, Refusal] = {}
         """Those that do not fit onto their nodes."""
+        self._given: dict[str, datetime] = {}
+        """When pods got their turn, by uid."""
         self._pulls: dict[str, tuple[tuple[str, ...] | None, Pull]] = {}
         """By uid, with the node's images that it was made from: thousands of pods may wait."""
         self._hosts = hosts
         self._checks = checks
 
-    def decide(self, pods: Iterable[PodView]) -> list[PodView]:
+    def decide(self, pods: Iterable[PodView], now: datetime) -> list[PodView]:
         """`pods`: all that are gated or pull. Returns those whose turn has come just now."""
         every = list(pods)
         refused_before, self.refused = self.refused, {}
@@ -45,17 +52,18 @@ class PullQueue:
         }
         pulls = {uid: self._pull(pod, node) for uid, (pod, node) in fit.items()}
         kept = self.turn & fit.keys()
-        running = [pulls[uid] for uid in kept]
+        running = [pulls[uid] for uid in kept if now - self._given[uid] < TURN]
         running += [
             self._pull(pod, self._hosts.get(pod.meant_for))
             for pod in every
-            if is_pulling(pod) and not self._is_stuck(pod)
+            if takes_place(pod, now) and not self._is_stuck(pod)
         ]
         waiting = [pull for uid, pull in pulls.items() if uid not in kept]
         new = turns.next_ones(
             waiting, running, self.limit, lambda pull: self._passes(*fit[pull.pod])
         )
         self.turn = kept | new
+        self._given = {uid: self._given.get(uid, now) for uid in self.turn}
         self.waiting = {
             pull.pod: pull.registries
             for pull in waiting

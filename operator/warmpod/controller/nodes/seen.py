@@ -18,6 +18,8 @@ class NodesSeen:
     """Names of the nodes on which an engine could land."""
     unfit: Mapping[str, int] = field(default_factory=dict)
     """Why nodes are not eligible, with how many; only where none is."""
+    returning: bool = False
+    """Whether one of those is merely cordoned or not ready."""
     turn: frozenset[str] = frozenset()
     """Prefetch pods that may go to their nodes now."""
     waiting: Mapping[str, frozenset[str]] = field(default_factory=dict)

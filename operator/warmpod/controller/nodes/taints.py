@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
-from warmpod.controller import problems
+from warmpod.controller import mounts, problems
 from warmpod.controller.cache import Cache
 from warmpod.controller.kube import ApiError, Unreachable
 from warmpod.controller.node_view import NodeView
@@ -26,6 +26,8 @@ logger = logging.getLogger(__name__)
 #: Seconds between looks at the nodes that have the taint, and after one that failed.
 PERIOD = 2.0
 FAILED_PERIOD = 60.0
+#: How long a node waits for a pod that nobody creates, or whose volumes do not come.
+PATIENCE = timedelta(minutes=3)
 
 
 def holds_up(pods: Iterable[PodView], refused: Callable[[PodView], bool], now: datetime) -> bool:
@@ -41,6 +43,9 @@ def holds_up(pods: Iterable[PodView], refused: Callable[[PodView], bool], now: d
 
 
 def _needs_person(pod: PodView, now: datetime) -> bool:
+    hanging_from = mounts.hanging_from(pod)
+    if hanging_from is not None and now - hanging_from >= PATIENCE:
+        return True
     return any(problem.needs_person(now) for problem in problems.of_prefetch_pod(pod, now))
 
 
@@ -57,6 +62,8 @@ class StartupTaints:
         self._fleet = fleet
         self._actions = actions
         self._now = now
+        self._missing: dict[tuple[Key, str], datetime] = {}
+        """Since when a WarmModel has had no pod for a node that has the taint, by node's uid."""
 
     async def keep(self) -> None:
         while True:
@@ -72,9 +79,15 @@ class StartupTaints:
         nodes, models = self._fleet.hosts.with_taint(NOT_READY_TAINT), self._models()
         if not all(map(self._fleet.has_seen, models)):
             return  # nobody knows yet where the others could land
+        self._find_missing(models, nodes)
         for node in nodes:
             if not any(self._waits_for(model, node) for model in models):
                 await self._actions.remove_taint(node, NOT_READY_TAINT)
+
+    def _find_missing(self, models: Iterable[Key], nodes: Iterable[NodeView]) -> None:
+        pairs = [(key, node) for node in nodes for key in models]
+        missing = [(k, n.meta.uid) for k, n in pairs if not self._fleet.pods_on(n.meta.name, k)]
+        self._missing = {pair: self._missing.get(pair, self._now()) for pair in missing}
 
     def _models(self) -> list[Key]:
         return [model.meta.key for model in self._cache.models() if not model.meta.deleting]
@@ -82,5 +95,8 @@ class StartupTaints:
     def _waits_for(self, key: Key, node: NodeView) -> bool:
         if not self._fleet.hosts.could_host(key, node.meta.name):
             return False
+        since = self._missing.get((key, node.meta.uid))
+        if since is not None and self._now() - since >= PATIENCE:
+            return False  # a quota or a policy keeps the pods of that one away
         pods = self._fleet.pods_on(node.meta.name, key)
         return holds_up(pods, lambda pod: pod.meta.uid in self._fleet.queue.refused, self._now())

@@ -12,18 +12,19 @@ from support.file_server import FileServer
 from unit.agent.staging.callers import Caller, Cancelled
 from unit.weights.models import SHARDS
 from warmpod import reasons
-from warmpod.agent.staging import SourceError, workspace
+from warmpod.agent.staging import SourceError, archive, stager, workspace
+from warmpod.agent.staging.errors import disk_full
 
 
 def packed(web: FileServer, model: Path, name: str, top: str) -> dict[str, str]:
     path = web.root / name
     if name.endswith(".zip"):
-        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as opened:
             for file in sorted(model.rglob("*")):
-                archive.write(file, f"{top}{file.relative_to(model)}")
+                opened.write(file, f"{top}{file.relative_to(model)}")
     else:
-        with tarfile.open(path, "w:gz" if name.endswith("gz") else "w") as archive:
-            archive.add(model, arcname=top or ".")
+        with tarfile.open(path, "w:gz" if name.endswith("gz") else "w") as tar:
+            tar.add(model, arcname=top or ".")
     return {"url": f"{web.url}/{name}"}
 
 
@@ -53,14 +54,14 @@ def test_goes_on_after_a_stop(web: FileServer, caller: Caller, model: Path) -> N
 
 
 def tar_of(web: FileServer, *members: tuple[str, dict[str, object]]) -> str:
-    with tarfile.open(web.root / "m.tar", "w") as archive:
+    with tarfile.open(web.root / "m.tar", "w") as tar:
         for name, attributes in members:
             info = tarfile.TarInfo(name)
             content = attributes.pop("content", b"")
             info.size = len(content)
             for key, value in attributes.items():
                 setattr(info, key, value)
-            archive.addfile(info, io.BytesIO(content))
+            tar.addfile(info, io.BytesIO(content))
     return f"{web.url}/m.tar"
 
 
@@ -156,8 +157,8 @@ def test_an_archive_that_is_none(web: FileServer, caller: Caller) -> None:
 def test_a_bomb_stops_at_the_reserve(
     web: FileServer, caller: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with zipfile.ZipFile(web.root / "m.zip", "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("bomb.bin", bytes(30_000_000))
+    with zipfile.ZipFile(web.root / "m.zip", "w", zipfile.ZIP_DEFLATED) as opened:
+        opened.writestr("bomb.bin", bytes(30_000_000))
     real = os.statvfs("/")
 
     class Space:
@@ -176,3 +177,70 @@ def test_other_packers(web: FileServer, caller: Caller, model: Path) -> None:
         ["tar", "-C", model, "-czf", web.root / "m.tar.gz", "."], check=True, capture_output=True
     )
     caller.assert_holds(model, caller.stage(http={"url": f"{web.url}/m.tar.gz?token=x"}))
+
+
+def test_headers_and_links_that_fill_the_memory_are_refused(
+    web: FileServer, caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archive, "MAX_EXTENSION_BYTES", 1000)
+    with tarfile.open(web.root / "m.tar", "w") as packed_tar:
+        info = tarfile.TarInfo("x" * 200)
+        info.pax_headers = {"comment": "y" * 2000}
+        packed_tar.addfile(info)
+    with pytest.raises(SourceError, match="damaged"):
+        caller.stage(http={"url": f"{web.url}/m.tar"})
+    with zipfile.ZipFile(web.root / "m.zip", "w", zipfile.ZIP_DEFLATED) as packed_zip:
+        link = zipfile.ZipInfo("model.bin")
+        link.external_attr = (stat.S_IFLNK | 0o777) << 16
+        packed_zip.writestr(link, bytes(5000))
+    with pytest.raises(SourceError, match="longer than any path"):
+        caller.stage(http={"url": f"{web.url}/m.zip"})
+
+
+def test_folders_count_as_entries(
+    web: FileServer, caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archive, "MAX_FILES", 20)
+    folders = [(f"d{number}", {"type": tarfile.DIRTYPE}) for number in range(30)]
+    url = tar_of(web, *folders, ("config.json", {"content": b"{}"}))
+    with pytest.raises(SourceError, match="more than 20 entries"):
+        caller.stage(http={"url": url})
+
+
+def test_stops_in_what_is_skipped(tmp_path: Path) -> None:
+    path = tmp_path / "m.tar"
+    with tarfile.open(path, "w") as packed_tar:
+        info = tarfile.TarInfo(".hidden")
+        info.size = 4_000_000
+        packed_tar.addfile(info, io.BytesIO(bytes(info.size)))
+    asked = 0
+
+    def check() -> None:
+        nonlocal asked
+        asked += 1
+        if asked > 10:
+            raise Cancelled
+
+    with pytest.raises(Cancelled):
+        archive.unpack(path, "m.tar", tmp_path, check, lambda _: None)
+
+
+def test_what_does_not_fit_unpacked_is_not_downloaded_again(
+    web: FileServer, caller: Caller, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = packed(web, model, "m.tgz", "")
+    staging = caller.target / ".staging"
+
+    def full(*_: object) -> None:
+        (staging / "unpacked" / "0").write_text("half of it")
+        raise disk_full("the weights do not fit", "1 GiB", "0 GiB")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(stager, "unpack", full)
+        with pytest.raises(SourceError) as caught:
+            caller.stage(http=source)
+    assert caught.value.reason == reasons.DISK_FULL
+    assert list((staging / "unpacked").iterdir()) == []
+    web.seen.clear()
+    caller.assert_holds(model, caller.stage(http=source))
+    assert [seen.headers["Range"] for seen in web.seen] == ["bytes=0-0"]

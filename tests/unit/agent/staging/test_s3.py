@@ -10,6 +10,8 @@ from unit.agent.staging.callers import Caller, Cancelled
 from unit.weights.models import SHARDS
 from warmpod import reasons
 from warmpod.agent.staging import SourceError
+from warmpod.agent.staging import s3 as bucket
+from warmpod.agent.staging.files import size_of
 from warmpod.agent.staging.s3_protocol import Signature, digest_of
 from warmpod.weights import manifest as manifests
 
@@ -163,3 +165,20 @@ def test_a_session_token_is_signed() -> None:
     signed = Signature(("AKID", "secret", "session"), "eu-central-1")(request)
     assert signed.headers["x-amz-security-token"] == "session"
     assert "x-amz-security-token" in signed.headers["Authorization"]
+
+
+@pytest.mark.parametrize("objects", [3, 0])
+def test_a_list_without_an_end(
+    s3: S3Server, caller: Caller, monkeypatch: pytest.MonkeyPatch, objects: int
+) -> None:
+    monkeypatch.setattr(bucket, "MAX_PAGES", 10)
+    monkeypatch.setattr(bucket, "MAX_FILES", 20)
+    caller.secret(**KEYS)
+    s3.endless = objects
+    assert refusal(caller, spec(s3)).reason == reasons.PATH_MISMATCH
+    assert len(s3.seen) <= 10
+
+
+@pytest.mark.parametrize("text", ["", "-5", "1e9", "\N{SUPERSCRIPT TWO}", "9" * 5000])
+def test_sizes_that_are_none(text: str) -> None:
+    assert size_of(text) is None

@@ -8,7 +8,7 @@ from support.file_server import FileServer, running
 from unit.agent.staging.callers import Caller
 from unit.weights.models import SHARDS
 from warmpod import reasons
-from warmpod.agent.staging import SourceError, stage
+from warmpod.agent.staging import SourceError, stage, transport
 from warmpod.agent.staging.assembly import Assembly
 from warmpod.weights import manifest as manifests
 
@@ -187,3 +187,36 @@ def test_the_file_that_changes_is_not_mixed(web: FileServer, caller: Caller, mod
     assert "changed" in str(caught.value)
     web.faults.cuts.clear()
     caller.assert_holds(model, caller.stage(http=listing(web)))
+
+
+BAD_HOSTS = ["127.0.0.1:abc", "[::1", "127.0.0.1:99999", "\N{ACCOUNT OF}.com", "a..b", ":80"]
+
+
+@pytest.mark.parametrize("host", BAD_HOSTS)
+@pytest.mark.parametrize(
+    "remote",
+    [
+        {"http": {"url": "http://HOST/m.tar"}},
+        {"http": {"url": "http://HOST/m/"}},
+        {"s3": {"uri": "s3://bucket/m", "endpoint": "http://HOST"}},
+        {"huggingFace": {"repository": "a/b", "revision": "main", "endpoint": "http://HOST"}},
+    ],
+    ids=str,
+)
+def test_a_url_that_is_none(caller: Caller, remote: dict[str, dict[str, str]], host: str) -> None:
+    ((kind, spec),) = remote.items()
+    spec = {name: value.replace("HOST", host) for name, value in spec.items()}
+    with pytest.raises(SourceError, match=r"is no URL") as caught:
+        caller.stage(**{kind: spec})
+    assert caught.value.reason == reasons.PATH_MISMATCH
+
+
+@pytest.mark.parametrize("location", ["http://[::1/m/", "http://x:abc/m/", "file:///etc/", "//"])
+def test_a_redirect_that_leads_nowhere(
+    web: FileServer, caller: Caller, monkeypatch: pytest.MonkeyPatch, location: str
+) -> None:
+    monkeypatch.setattr(transport, "ATTEMPTS", 1)
+    web.faults.location = location
+    with pytest.raises(SourceError) as caught:
+        caller.stage(http={"url": f"{web.url}/m/"})
+    assert caught.value.reason == reasons.SOURCE_UNREACHABLE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from unit.controller.builders import (
     GIB,
     NAME,
     NAMESPACE,
+    NOW,
     Object,
     PodWrapper,
     ago,
@@ -23,6 +25,7 @@ from warmpod.controller.nodes.checks import Checks
 from warmpod.controller.nodes.fleet import DECISION_SECONDS, Fleet
 from warmpod.controller.nodes.placement import Placement, of_template
 from warmpod.controller.nodes.preflight import Disk, Layers
+from warmpod.controller.nodes.queue import TURN
 from warmpod.controller.nodes.seen import NodesSeen
 from warmpod.controller.views import PodView
 from warmpod.resources.names import MODEL_LABEL
@@ -62,6 +65,7 @@ class World:
             self.woken.append,
             lambda *loss: self.losses.append(loss),
             clock=lambda: self.now,
+            now=lambda: NOW + timedelta(seconds=self.now),
         )
         self.fleet.watched = True
         self.cache = Cache(self.fleet.changed)
@@ -142,6 +146,17 @@ def test_another_placement_has_other_nodes(world: World) -> None:
     assert world.look(placement=in_b).eligible == {"n2"}
 
 
+def test_nodes_that_will_return(world: World) -> None:
+    world.node("n1", taints=["a=b:NoSchedule"])
+    assert not world.look().returning
+    world.node("n2", cordoned=True)
+    assert world.look().returning
+    world.node("n2", taints=["node.kubernetes.io/unreachable:NoExecute"])
+    assert world.look().returning
+    world.node("n2")
+    assert not world.look().returning
+
+
 def test_so_many_at_a_time_over_all_models(world: World) -> None:
     world.nodes(4)
     world.pod(waits("a", "n0", minutes=9))
@@ -194,6 +209,30 @@ def test_one_that_fails_keeps_no_place(world: World) -> None:
     world.pod(goes(waits("b", "n1")).on("n1").waiting("agent", "ImagePullBackOff", "no"))
     world.pod(waits("c", "n2"))
     assert world.turn() == ["c"]
+
+
+def test_one_that_waits_for_a_volume_keeps_no_place(world: World) -> None:
+    """Volumes come before images. A Secret or a claim that is not there never comes."""
+    world.nodes(3)
+    for name in ("n0", "n1"):
+        world.pod(goes(waits(name, name)).on(name).scheduled(ago(seconds=1)), OTHER)
+    world.pod(waits("c", "n2"))
+    assert world.turn() == []
+    world.now += 60
+    assert world.turn() == ["c"]
+
+
+def test_a_turn_that_is_not_taken_keeps_no_place(world: World) -> None:
+    """As of a WarmModel in a namespace where a policy refuses to have pods changed."""
+    world.nodes(3)
+    world.look(OTHER)
+    for name in ("n0", "n1"):
+        world.pod(waits(name, name, minutes=9), OTHER)
+    world.pod(waits("c", "n2"))
+    assert world.turn() == []
+    world.now += TURN.total_seconds()
+    assert world.turn() == ["c"]
+    assert world.turn(OTHER) == ["n0", "n1"], "they still may go"
 
 
 def test_one_on_a_node_that_does_not_answer_keeps_no_place(world: World) -> None:

@@ -26,12 +26,12 @@ def views(*pods: PodWrapper) -> tuple[PodView, ...]:
 def test_those_whose_turn_it_is_may_go() -> None:
     pods = views(prefetch("a").waits("n1"), prefetch("b").waits("n2"), prefetch("c").running())
     seen = NodesSeen(5, SEEN.eligible, turn=frozenset({"uid-a", "uid-c"}))
-    assert names(changes(pods, seen).release) == ["a"]
+    assert names(changes(pods, seen, NOW).release) == ["a"]
 
 
 def test_where_nodes_are_not_watched_all_may_go() -> None:
     pods = views(prefetch("a").waits("n1"), prefetch("b").waits("n2").gone(), prefetch("c"))
-    assert names(changes(pods, None).release) == ["a"]
+    assert names(changes(pods, None, NOW).release) == ["a"]
 
 
 def test_what_pulls() -> None:
@@ -59,30 +59,35 @@ def resident(name: str, node: str) -> PodWrapper:
 
 def test_a_pod_whose_image_was_taken_is_replaced() -> None:
     pods = views(resident("a", "n1"), resident("b", "n2"))
-    assert names(changes(pods, lost("b")).evict) == ["b"]
-    assert changes(pods, SEEN).evict == ()
-    assert changes(pods, None).evict == ()
+    assert names(changes(pods, lost("b"), NOW).evict) == ["b"]
+    assert changes(pods, SEEN, NOW).evict == ()
+    assert changes(pods, None, NOW).evict == ()
 
 
 def test_one_at_a_time() -> None:
     pods = [resident("a", "n1"), resident("b", "n2"), resident("c", "n3")]
     seen = lost("a", "b")
-    assert names(changes(views(*pods), seen).evict) == ["a"]
-    assert changes(views(pods[0].gone(), *pods[1:]), seen).evict == ()
+    assert names(changes(views(*pods), seen, NOW).evict) == ["a"]
+    assert changes(views(pods[0].gone(), *pods[1:]), seen, NOW).evict == ()
     successor = prefetch("a2").waits("n1")
     waiting = NodesSeen(5, SEEN.eligible, waiting={"uid-a2": frozenset()}, removed=seen.removed)
-    assert changes(views(successor, *pods[1:]), waiting).evict == ()
-    assert changes(views(prefetch("a2").on("n1"), *pods[1:]), seen).evict == ()
-    assert names(changes(views(resident("a2", "n1"), *pods[1:]), seen).evict) == ["b"]
+    assert changes(views(successor, *pods[1:]), waiting, NOW).evict == ()
+    assert changes(views(prefetch("a2").on("n1"), *pods[1:]), seen, NOW).evict == ()
+    assert names(changes(views(resident("a2", "n1"), *pods[1:]), seen, NOW).evict) == ["b"]
 
 
 def test_one_that_cannot_pull_does_not_hold_up_the_next() -> None:
     stuck = prefetch("a2").on("n1").waiting("agent", "ImagePullBackOff")
-    assert names(changes(views(stuck, resident("b", "n2")), lost("b")).evict) == ["b"]
+    assert names(changes(views(stuck, resident("b", "n2")), lost("b"), NOW).evict) == ["b"]
+
+
+def test_one_that_waits_for_a_volume_does_not_hold_up_the_next() -> None:
+    stuck = prefetch("a2").on("n1").scheduled()
+    assert names(changes(views(stuck, resident("b", "n2")), lost("b"), NOW).evict) == ["b"]
 
 
 def test_on_nodes_that_do_not_count_nothing_is_replaced() -> None:
-    assert changes(views(resident("a", "elsewhere")), lost("a")).evict == ()
+    assert changes(views(resident("a", "elsewhere")), lost("a"), NOW).evict == ()
 
 
 def test_what_is_said_of_it() -> None:
@@ -106,7 +111,7 @@ def test_a_refusal_needs_a_person() -> None:
 def test_resident_pods_are_labelled_once() -> None:
     new, old = resident("a", "n1"), resident("b", "n2").labelled()
     pods = views(new, old, prefetch("c").running())
-    assert names(changes(pods, SEEN).relabel) == ["a"]
+    assert names(changes(pods, SEEN, NOW).relabel) == ["a"]
     assert label(pods[0]) == "true"
 
 
@@ -114,14 +119,14 @@ def test_the_label_goes_with_the_residency() -> None:
     gone = prefetch("a").on("n1").labelled().not_resident("NotResident")
     taken = resident("b", "n2").labelled()
     pods = views(gone, taken)
-    assert names(changes(pods, lost("b")).relabel) == ["a", "b"]
+    assert names(changes(pods, lost("b"), NOW).relabel) == ["a", "b"]
     assert label(pods[0]) is None
 
 
 def test_the_label_needs_no_nodes() -> None:
-    assert names(changes(views(resident("a", "n1")), None).relabel) == ["a"]
+    assert names(changes(views(resident("a", "n1")), None, NOW).relabel) == ["a"]
 
 
 def test_nothing_to_do_is_false() -> None:
-    assert not changes(views(resident("a", "n1").labelled()), SEEN)
-    assert changes(views(resident("a", "n1")), SEEN)
+    assert not changes(views(resident("a", "n1").labelled()), SEEN, NOW)
+    assert changes(views(resident("a", "n1")), SEEN, NOW)

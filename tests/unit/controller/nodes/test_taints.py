@@ -17,7 +17,7 @@ from warmpod.controller.nodes.actions import NodeActions
 from warmpod.controller.nodes.checks import Checks
 from warmpod.controller.nodes.fleet import Fleet
 from warmpod.controller.nodes.placement import of_template
-from warmpod.controller.nodes.taints import StartupTaints
+from warmpod.controller.nodes.taints import PATIENCE, StartupTaints
 
 KEY = (NAMESPACE, NAME)
 OURS = "warmpod.io/not-ready:NoSchedule"
@@ -31,13 +31,14 @@ class Unasked:
 
 class World:
     def __init__(self) -> None:
+        self.now = NOW
         self.kube: Any = FakeKube()
         checks = Checks(Unasked(), Unasked())
         self.fleet = Fleet(5, checks, lambda _: None, lambda *_: None)
         self.fleet.watched = True
         self.cache = Cache(self.fleet.changed)
         actions = NodeActions(self.kube, self.cache, Metrics(CollectorRegistry(), self.cache))
-        self.taints = StartupTaints(self.cache, self.fleet, actions, now=lambda: NOW)
+        self.taints = StartupTaints(self.cache, self.fleet, actions, now=lambda: self.now)
 
     def node(self, *taints: str, **fields: Any) -> None:
         self.cache.upsert(NODE, self.kube.put(node("n1", taints=taints, **fields)))
@@ -102,3 +103,18 @@ async def test_without_the_right_the_api_servers_words_come_out(world: World) ->
     world.kube.fail("patch", "Node", ApiError(403, "Forbidden", "nodes is forbidden"))
     with pytest.raises(ApiError, match="forbidden"):
         await world.taints.look()
+
+
+async def test_a_pod_that_nobody_creates_is_not_waited_for(world: World) -> None:
+    world.model(**TOLERANT)
+    assert len(await world.taints_left()) == 3
+    world.now += PATIENCE
+    assert await world.taints_left() == ["example.com/agent"]
+
+
+async def test_a_pod_that_waits_for_a_volume_is_not_waited_for(world: World) -> None:
+    world.model(**TOLERANT)
+    world.cache.upsert(POD, prefetch("a").on("n1").scheduled().body())
+    assert len(await world.taints_left()) == 3
+    world.now += PATIENCE
+    assert await world.taints_left() == ["example.com/agent"]
