@@ -190,25 +190,30 @@ class Service:
         if not."""
         if not list(self._copies):
             return
-        if not await self._warm_model_is_gone():
+        uid = await self._warm_model_uid()
+        if uid == self._config.model_uid:
             log.info("the copies stay for the next agent of WarmModel %s", self._config.model)
             return
         log.info("WarmModel %s is gone, so its copies are given up", self._config.model)
-        await asyncio.to_thread(self._leave)
+        # Another one of the same name may have adopted the pods of an orphan: they go on.
+        await asyncio.to_thread(self._leave, by_force=uid is None)
 
-    def _leave(self) -> None:
+    def _leave(self, *, by_force: bool) -> None:
         give_up_at = time.monotonic() + ENGINES_SECONDS
         for copies in self._copies:
-            while not copies.leave(forced=time.monotonic() > give_up_at):
+            while not copies.leave(forced=by_force and time.monotonic() > give_up_at):
+                if not by_force and time.monotonic() > give_up_at:
+                    break
                 time.sleep(FAREWELL_RETRY_SECONDS)
 
-    async def _warm_model_is_gone(self) -> bool:
+    async def _warm_model_uid(self) -> str | None:
+        """Of the WarmModel that has the name now; this agent's own where nobody can tell."""
         give_up_at = time.monotonic() + FAREWELL_SECONDS
         while True:
             try:
-                return not await self._pod.warm_model_exists(self._config.model)
+                return await self._pod.warm_model_uid(self._config.model)
             except PodStatusError as error:
                 log.warning("cannot tell whether the WarmModel is gone: %s", error)
                 if time.monotonic() > give_up_at:
-                    return False
+                    return self._config.model_uid
                 await asyncio.sleep(FAREWELL_RETRY_SECONDS)

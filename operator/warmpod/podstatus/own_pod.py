@@ -92,12 +92,15 @@ class OwnPod:
             raise PodStatusError(f"PATCH {path} for condition {type_}: {code} {answer[:300]}")
         self._transitions[type_] = (status, since)
 
-    async def warm_model_exists(self, name: str) -> bool:
-        """False also when its deletion is under way, that of the whole namespace included: there,
+    async def warm_model_uid(self, name: str) -> str | None:
+        """None also when its deletion is under way, that of the whole namespace included: there,
         pods may be told to end before the WarmModel is touched."""
         namespace = self.identity.namespace
-        model = f"/apis/{protocol.API_VERSION}/namespaces/{namespace}/{protocol.PLURAL}/{name}"
-        return await self._remains(model) and await self._remains(f"/api/v1/namespaces/{namespace}")
+        path = f"/apis/{protocol.API_VERSION}/namespaces/{namespace}/{protocol.PLURAL}/{name}"
+        model = await self._remaining(path)
+        if model is None or await self._remaining(f"/api/v1/namespaces/{namespace}") is None:
+            return None
+        return str(model["uid"])
 
     async def serving_pods(self, service: str) -> frozenset[str]:
         """Names of the pods that are ready endpoints of a Service of the namespace. Raises
@@ -115,15 +118,16 @@ class OwnPod:
             if endpoint.get("conditions", {}).get("ready") and endpoint.get("targetRef")
         )
 
-    async def _remains(self, path: str) -> bool:
-        """False also on 401 and 403: the ServiceAccount and the Role that let the pod look go
-        away with the WarmModel, often before it."""
+    async def _remaining(self, path: str) -> dict[str, Any] | None:
+        """The metadata of what is there to stay. None also on 401 and 403: the ServiceAccount and
+        the Role that let the pod look go away with the WarmModel, often before it."""
         code, answer = await self._call("GET", path)
         if code in (401, 403, 404):
-            return False
+            return None
         if code != 200:
             raise PodStatusError(f"GET {path}: {code} {answer[:300]}")
-        return "deletionTimestamp" not in json.loads(answer)["metadata"]
+        metadata: dict[str, Any] = json.loads(answer)["metadata"]
+        return None if "deletionTimestamp" in metadata else metadata
 
     async def close(self) -> None:
         if self._session is not None:

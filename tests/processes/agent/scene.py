@@ -101,7 +101,7 @@ async def scene(folder: Path, medium: Medium, *, remote: bool) -> AsyncIterator[
     with running(FileServer(folder / "source")) as server:
         node = Scene(folder, _config(folder, medium, f"{server.url}/" if remote else None), content)
         async with fake_api() as node.api:
-            node.api.warm_models["tiny"] = {"metadata": {}}
+            node.api.warm_models["tiny"] = {"metadata": {"uid": "u-1"}}
             node.api.on_patch = node.listen
             yield node
 

@@ -1,6 +1,7 @@
 """The whole agent in one event loop, against a small stand-in for the API server."""
 
 import asyncio
+import contextlib
 import fcntl
 import os
 import shutil
@@ -36,6 +37,7 @@ class Api:
     def __init__(self) -> None:
         self.conditions: list[tuple[str, str, str]] = []
         self.warm_model_status = 200
+        self.warm_model_uid = "u-1"
         self.patch_status = 200
         self.url = ""
 
@@ -49,7 +51,9 @@ class Api:
         return web.json_response({})
 
     async def get(self, _: web.Request) -> web.Response:
-        return web.json_response({"metadata": {}}, status=self.warm_model_status)
+        return web.json_response(
+            {"metadata": {"uid": self.warm_model_uid}}, status=self.warm_model_status
+        )
 
     @property
     def reasons(self) -> list[str]:
@@ -329,6 +333,31 @@ async def test_node_memory_is_freed_when_the_warm_model_is_gone(
         await until(agent.ready)
         api.warm_model_status = status
     assert not (on_node.node_root / "abc").exists()
+
+
+async def test_node_memory_is_freed_when_another_warm_model_has_the_name(
+    on_node, api, tmp_path
+) -> None:
+    """As after it was deleted and made again with another medium, which cannot be changed."""
+    async with running(on_node, api, tmp_path) as agent:
+        await until(agent.ready)
+        api.warm_model_uid = "u-2"
+    assert not (on_node.node_root / "abc").exists()
+
+
+async def test_what_engines_use_stays_when_another_warm_model_has_the_name(
+    on_node, api, tmp_path, monkeypatch
+) -> None:
+    """It may have adopted them: `kubectl delete --cascade=orphan`."""
+    monkeypatch.setattr(service_module, "ENGINES_SECONDS", 0.05)
+    monkeypatch.setattr(service_module, "FAREWELL_RETRY_SECONDS", 0.01)
+    with contextlib.ExitStack() as engine:
+        async with running(on_node, api, tmp_path) as agent:
+            await until(agent.ready)
+            engine.enter_context(used(on_node.node_root / "abc"))
+            api.warm_model_uid = "u-2"
+        assert (on_node.node_root / "abc" / RECEIPT_NAME).exists()
+    assert not (on_node.node_root / ".refs" / "abc" / "u-1").exists()
 
 
 async def test_node_memory_stays_when_nobody_can_tell(on_node, api, tmp_path, monkeypatch) -> None:

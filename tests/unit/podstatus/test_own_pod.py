@@ -55,27 +55,27 @@ async def test_unreachable_api_server(tmp_path: Path) -> None:
     with pytest.raises(PodStatusError):
         await pod.set_condition("warmpod.io/Warm", "True", "Warm", "")
     with pytest.raises(PodStatusError):
-        await pod.warm_model_exists("tiny")
+        await pod.warm_model_uid("tiny")
 
 
 @pytest.mark.parametrize(
-    ("answer", "exists"),
+    ("answer", "uid"),
     [
-        (None, False),
-        ({"code": 401}, False),
-        ({"code": 403}, False),
-        ({"metadata": {"name": "tiny"}}, True),
-        ({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}, False),
+        (None, None),
+        ({"code": 401}, None),
+        ({"code": 403}, None),
+        ({"metadata": {"name": "tiny", "uid": "u-1"}}, "u-1"),
+        ({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}, None),
     ],
 )
-async def test_warm_model_exists(
-    tmp_path: Path, answer: dict[str, object] | None, exists: bool
+async def test_warm_model_uid(
+    tmp_path: Path, answer: dict[str, object] | None, uid: str | None
 ) -> None:
     async with fake_api() as api:
         if answer is not None:
             api.warm_models["tiny"] = answer
         pod = api.own_pod(tmp_path)
-        assert await pod.warm_model_exists("tiny") is exists
+        assert await pod.warm_model_uid("tiny") == uid
         await pod.close()
 
 
@@ -87,10 +87,10 @@ async def test_warm_model_goes_with_its_namespace(
     tmp_path: Path, namespace: dict[str, object]
 ) -> None:
     async with fake_api() as api:
-        api.warm_models["tiny"] = {"metadata": {"name": "tiny"}}
+        api.warm_models["tiny"] = {"metadata": {"name": "tiny", "uid": "u-1"}}
         api.namespace = namespace
         pod = api.own_pod(tmp_path)
-        assert not await pod.warm_model_exists("tiny")
+        assert await pod.warm_model_uid("tiny") is None
         await pod.close()
 
 
@@ -99,7 +99,7 @@ async def test_warm_model_lookup_that_fails_is_not_an_answer(tmp_path: Path) -> 
         api.warm_models["tiny"] = {"code": 500}
         pod = api.own_pod(tmp_path)
         with pytest.raises(PodStatusError, match="500"):
-            await pod.warm_model_exists("tiny")
+            await pod.warm_model_uid("tiny")
         await pod.close()
 
 
