@@ -45,6 +45,10 @@ PACK = "make the image with: warmpod pack"
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
+#: What documents raise that have a number where an object should be, and the like.
+_NONSENSE = (ValueError, TypeError, AttributeError, LookupError, RecursionError)
+
+
 @dataclass(frozen=True)
 class Wanted:
     """`image` as it is mounted; `pull_secrets` are directories of mounted Secrets."""
@@ -71,6 +75,9 @@ def check(wanted: Wanted, manifest_digest: str, key: PublicKey) -> Finding | Non
         detail = f"{error}; add a pull secret for it to spec.pod.imagePullSecrets"
     except RegistryError as error:
         detail = str(error)
+    except _NONSENSE as error:
+        words = f"its answer cannot be understood ({type(error).__name__})"
+        detail = f"registry {reference.host}: {words}; is it a registry?"
     return Finding(wanted.image, SIGNATURE_UNCHECKED, detail)
 
 

@@ -32,12 +32,16 @@ class Answer:
         """Where the registry wants the next request of an upload."""
         given = self.headers.get("Location")
         # Encoded as it is: some registries put signed state into it.
-        return self.url.join(URL(given, encoded=True)) if given else None
+        try:
+            return self.url.join(URL(given, encoded=True)) if given else None
+        except ValueError as error:
+            host = self.url.host
+            raise RegistryError(f"registry {host} names an address that is none: {error}") from None
 
     @property
     def retry_after(self) -> float | None:
         given = self.headers.get("Retry-After", "")
-        return min(float(given), LONGEST_DELAY) if given.isdigit() else None
+        return min(float(given), LONGEST_DELAY) if given.isdecimal() else None
 
     def __str__(self) -> str:
         """The status, and what the registry says about it."""
@@ -63,7 +67,7 @@ def document_in(content: bytes) -> dict[str, Any]:
     """A JSON object. Raises RegistryError for anything else."""
     try:
         document = json.loads(content)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise RegistryError(f"the registry sends a manifest that is not JSON: {error}") from error
     if not isinstance(document, dict):
         raise RegistryError("the registry sends a manifest that is not a JSON object")

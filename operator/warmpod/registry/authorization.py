@@ -98,8 +98,8 @@ def _token_in(realm: str, status: int, body: bytes) -> str:
     try:
         document = json.loads(body)
         token = document.get("token") or document.get("access_token")
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, RecursionError):
         token = None
-    if not token:
+    if not token or not isinstance(token, str) or not token.isprintable():  # it becomes a header
         raise RegistryError(f"{realm} gave an answer without a token")
-    return str(token)
+    return token

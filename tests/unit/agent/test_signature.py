@@ -370,3 +370,14 @@ async def test_the_agent_wants_a_signature_for_every_medium(
     assert not list((tmp_path / "node").rglob("*.safetensors"))
     image.sign(packed.digest)
     assert await asyncio.to_thread(prepared) == ()
+
+
+LAYER = {"mediaType": "application/vnd.dev.cosign.simplesigning.v1+json", "annotations": [1]}
+
+
+@pytest.mark.parametrize("content", ["[" * 200_000, "[]", json.dumps({"layers": [LAYER]})])
+async def test_a_registry_that_answers_nonsense(image: Image, content: str) -> None:
+    packed = await image.push()
+    tag = f"{packed.digest.replace(':', '-')}.sig"
+    image.registry.manifests[tag] = ("application/json", content.encode())
+    assert reason(await in_thread(image)) == SIGNATURE_UNCHECKED

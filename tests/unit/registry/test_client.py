@@ -1,6 +1,10 @@
 import pytest
+from multidict import CIMultiDict, CIMultiDictProxy
+from yarl import URL
 
 from support.registry import serving
+from warmpod.registry.answers import Answer
+from warmpod.registry.authorization import _token_in
 from warmpod.registry.client import opened
 from warmpod.registry.credentials import Credential
 from warmpod.registry.errors import Denied, NotFound, RegistryError, Unreachable
@@ -88,3 +92,17 @@ async def test_an_endless_answer_is_cut_off() -> None:
         async with opened(f"{registry.host}/x", None) as client:
             with pytest.raises(RegistryError, match="more than"):
                 await client.manifest("1.0")
+
+
+def test_an_upload_location_that_is_none() -> None:
+    headers = CIMultiDictProxy(CIMultiDict({"Location": "http://[::1/x", "Retry-After": "\xb2"}))
+    answer = Answer(202, headers, b"", URL("https://registry.example.com/v2/"))
+    assert answer.retry_after is None
+    with pytest.raises(RegistryError, match="an address that is none"):
+        assert answer.location
+
+
+@pytest.mark.parametrize("token", ['"a\\nb"', "7", '""', "[" * 100_000])
+def test_a_token_that_is_none(token: str) -> None:
+    with pytest.raises(RegistryError, match="without a token"):
+        _token_in("https://auth.example.com", 200, f'{{"token": {token}}}'.encode())
