@@ -62,6 +62,9 @@ def checked(files: Iterable[RemoteFile], where: str) -> tuple[RemoteFile, ...]:
         message = f"{where} has more than {MAX_FILES} files; name the model's own directory"
         raise SourceError(PATH_MISMATCH, message)
     check_names([file.path for file in plan], where)
+    for file in plan:
+        if not isinstance(file.size, int) or file.size < 0:
+            raise _bad_name(where, file.path, "has a size that is none")
     return tuple(plan)
 
 

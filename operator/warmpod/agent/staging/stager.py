@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 import shutil
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
@@ -20,11 +21,15 @@ from warmpod.agent.staging.stopping import Stop
 from warmpod.agent.staging.transport import Transport, check_urls
 from warmpod.agent.staging.workspace import Workspace
 from warmpod.quantity import human
-from warmpod.reasons import DIGEST_MISMATCH
+from warmpod.reasons import DIGEST_MISMATCH, PATH_MISMATCH
 from warmpod.weights.hashing import Watch, map_in_threads, pieces
 from warmpod.weights.manifest import Manifest
 
+log = logging.getLogger(__name__)
+
 Begin = Callable[[int], None]
+#: What answers raise that have a text where a number should be, and the like.
+_NONSENSE = (ValueError, TypeError, AttributeError, LookupError, RecursionError)
 
 
 def stage(
@@ -88,7 +93,7 @@ class Stager:
         self._begin = begin
 
     def files(self) -> Manifest:
-        plan = self._source.plan()
+        plan = self._plan()
         self._workspace.tidy({file.path for file in plan})
         self._begin(sum(file.size for file in plan))
         digests = self._present(plan)
@@ -102,7 +107,7 @@ class Stager:
 
     def archive(self) -> Manifest:
         """The archive is downloaded whole, because unpacking could not go on in the middle."""
-        (packed,) = self._source.plan()
+        (packed,) = self._plan()
         self._begin(packed.size)
         identity = f"{packed.path} {packed.size} {packed.identity}"
         manifest = self._workspace.whole(identity)
@@ -115,6 +120,14 @@ class Stager:
         manifest = self._unpack(packed, identity)
         self._workspace.keep_only(())
         return manifest
+
+    def _plan(self) -> tuple[RemoteFile, ...]:
+        try:
+            return self._source.plan()
+        except _NONSENSE as error:
+            log.exception("the source's answer")
+            message = f"the source's answer cannot be understood ({type(error).__name__})"
+            raise SourceError(PATH_MISMATCH, f"{message}; correct its address") from error
 
     def _unpack(self, packed: RemoteFile, identity: str) -> Manifest:
         workspace = self._workspace

@@ -2,8 +2,10 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from huggingface_hub.hf_api import RepoSibling
 
 from support.file_server import running
 from support.hub_server import HubServer
@@ -188,3 +190,20 @@ def test_an_agent_without_remote_sources_loads_no_client() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    "sibling",
+    [
+        7,
+        RepoSibling("a", size="5", blob_id="b" * 40),
+        RepoSibling("a", size=-5, blob_id="b" * 40),
+    ],
+    ids=str,
+)
+def test_answers_that_make_no_sense(
+    hub: HubServer, caller: Caller, monkeypatch: pytest.MonkeyPatch, sibling: object
+) -> None:
+    answer = SimpleNamespace(sha="c" * 40, siblings=[sibling])
+    monkeypatch.setattr("warmpod.agent.staging.hub.Hub._info", lambda _: answer)
+    assert refusal(caller, spec(hub)).reason == reasons.PATH_MISMATCH
