@@ -399,7 +399,7 @@ def test_defaults(api: Api, namespace: str) -> None:
     assert spec == {
         "replicas": 1,
         "model": {"image": "example.com/m:1"},
-        "weights": {"medium": "Image"},
+        "weights": {"medium": "Image", "loader": "Auto"},
         "engine": {"image": "vllm:1"},
         "warmup": {
             "stallSeconds": 300,

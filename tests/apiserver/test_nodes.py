@@ -171,7 +171,7 @@ def test_a_node_without_the_memory_is_refused_with_numbers(api: Api, namespace: 
         view = apply(api, "large", namespace, only_on("small"), weights=weights)
         found = view.wait_condition("Prefetched", "False", {"MemoryTooSmall"})
         assert f"node {node}: the prefetch pod requests 16." in found["message"]
-        assert "the node has 8.0 GiB for pods" in found["message"]
+        assert "the node has 8.0Gi for pods" in found["message"]
         assert released(view.prefetch_pods()) == []
         (failed,) = status_of_nodes(view)["failed"]
         assert (failed["node"], failed["reason"]) == (node, "MemoryTooSmall")
