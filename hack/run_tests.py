@@ -99,7 +99,7 @@ PREPARATIONS = (
     prepared("push of the images", IMAGES),
     prepared("install", (sys.executable, "hack/install.py")),
 )
-ON_CLUSTER = (Pytest("apiserver", limit_s=900), Pytest("cluster", limit_s=3000))
+ON_CLUSTER = (Pytest("apiserver", limit_s=900), Pytest("cluster", limit_s=3600))
 
 
 def main() -> int:
