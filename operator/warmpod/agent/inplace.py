@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from warmpod.agent.progress import Progress, Stage
-from warmpod.agent.weights import Check, Doubts, Survey, unchecked
+from warmpod.agent.weights import Check, Doubts, Survey, objected, unchecked
 from warmpod.weights import receipt as receipts
 from warmpod.weights.receipt import Receipt
 from warmpod.weights.verify import expectations, unverified, verify
@@ -36,7 +36,8 @@ class InPlaceWeights:
         if expected.findings:
             return Survey(expected, expected.findings)
         found = unverified(self.directory, expected, self._receipt)
-        return self._with_objection(Survey(expected, self.doubts.beside(found)))
+        survey = Survey(expected, self.doubts.beside(found))
+        return objected(survey, self.directory, self._check)
 
     def prepare(self, progress: Progress) -> Survey:
         expected = expectations(self.directory)
@@ -48,15 +49,10 @@ class InPlaceWeights:
                 progress.begin(Stage.VERIFYING, expected.size)
             result = verify(self.directory, expected, receipt, progress.watch)
             self._keep(result.receipt)
-        return self._with_objection(Survey(expected, result.findings))
+        return objected(Survey(expected, result.findings), self.directory, self._check)
 
     def known(self) -> Receipt:
         return self._receipt
-
-    def _with_objection(self, survey: Survey) -> Survey:
-        """A Check counts only of files that fit their manifest."""
-        objection = None if survey.findings else self._check(self.directory)
-        return survey if objection is None else Survey(survey.expected, (objection,))
 
     def _keep(self, receipt: Receipt) -> None:
         if receipt == self._receipt:

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 from warmpod.agent.signed_image import PACK, Wanted, check
@@ -23,6 +22,7 @@ from warmpod.weights.findings import Finding, WeightsError
 from warmpod.weights.hashing import Watch
 from warmpod.weights.manifest import MANIFEST_NAME
 from warmpod.weights.signature import PublicKey, SignatureError
+from warmpod.weights.tree import walk
 
 log = logging.getLogger(__name__)
 
@@ -90,17 +90,7 @@ def _unlisted(directory: Path, content: bytes) -> str | None:
     """The first file that the manifest does not list. Names with a dot count here: `pack` takes
     none along, so somebody else has put it there."""
     listed = {entry.path for entry in manifests.parse(content).files} | {MANIFEST_NAME}
-    return next((path for path in _files(directory) if path not in listed), None)
-
-
-def _files(directory: Path) -> Iterator[str]:
-    def fail(error: OSError) -> None:
-        raise error
-
-    for parent, folders, names in os.walk(directory, onerror=fail):
-        links = [name for name in folders if os.path.islink(os.path.join(parent, name))]
-        for name in [*names, *links]:
-            yield os.path.relpath(os.path.join(parent, name), directory)
+    return next((path for path in walk(directory, hidden=True) if path not in listed), None)
 
 
 def _proof_name(manifest_digest: str, key: PublicKey) -> str:

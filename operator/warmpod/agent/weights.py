@@ -31,6 +31,13 @@ class Survey:
     findings: tuple[Finding, ...]
 
 
+def objected(survey: Survey, directory: Path, check: Check) -> Survey:
+    """With what the check finds, which is asked only about files that nothing else speaks
+    against."""
+    objection = None if survey.findings else check(directory)
+    return survey if objection is None else Survey(survey.expected, (objection,))
+
+
 @dataclass(frozen=True)
 class Pinned:
     """The revision that the spec names, and the commit that it was when the files were staged."""
@@ -112,10 +119,7 @@ class Untouched:
 
     def survey(self) -> Survey:
         expected = expectations(self.directory)
-        if expected.findings:
-            return Survey(expected, expected.findings)
-        objection = self._check(self.directory)
-        return Survey(expected, () if objection is None else (objection,))
+        return objected(Survey(expected, expected.findings), self.directory, self._check)
 
     def prepare(self, progress: Progress) -> Survey:
         del progress  # nothing is read

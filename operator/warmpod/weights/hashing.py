@@ -51,8 +51,6 @@ def sha256_of_open(
 ) -> str:
     """Hex digest of the rest of an unbuffered file. `ahead`: read and `use` the pieces in a
     second thread, which pays when a core is idle."""
-    # Doubles the kernel's read-ahead window, which is what one reader a file needs.
-    os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_SEQUENTIAL)
     digest = hashlib.sha256()
     with _pieces(file, use, AHEAD if ahead else 0) as pieces:
         for piece in pieces:
@@ -63,17 +61,14 @@ def sha256_of_open(
 
 def pieces(file: BinaryIO) -> Iterator[memoryview]:
     """The content of an unbuffered file. A piece is only valid until the next one is asked for."""
-    os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_SEQUENTIAL)
-    buffer = bytearray(PIECE_BYTES)
-    return _read(file, unused, lambda: buffer)
+    return _read_into_one(file, unused)
 
 
 @contextmanager
 def _pieces(file: BinaryIO, use: Use, ahead: int) -> Iterator[Iterator[memoryview]]:
     """The content. A piece is only valid until the next one is asked for."""
     if not ahead:
-        buffer = bytearray(PIECE_BYTES)
-        yield _read(file, use, lambda: buffer)
+        yield _read_into_one(file, use)
         return
     reader = _Ahead(file, use, ahead)
     try:
@@ -82,7 +77,14 @@ def _pieces(file: BinaryIO, use: Use, ahead: int) -> Iterator[Iterator[memoryvie
         reader.end()
 
 
+def _read_into_one(file: BinaryIO, use: Use) -> Iterator[memoryview]:
+    buffer = bytearray(PIECE_BYTES)
+    return _read(file, use, lambda: buffer)
+
+
 def _read(file: BinaryIO, use: Use, buffer: Callable[[], bytearray]) -> Iterator[memoryview]:
+    # Doubles the kernel's read-ahead window, which is what one reader a file needs.
+    os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_SEQUENTIAL)
     offset = 0
     while count := file.readinto(into := buffer()):  # type: ignore[attr-defined]
         piece = memoryview(into)[:count]

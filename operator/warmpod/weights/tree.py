@@ -37,7 +37,7 @@ def scan(directory: Path) -> Tree:
     """List `directory`. Raises OSError when it cannot be listed at all."""
     files: list[str] = []
     findings: list[Finding] = []
-    for path in _walk(directory):
+    for path in walk(directory):
         finding = _judge(directory, path)
         if finding is None:
             files.append(path)
@@ -48,19 +48,26 @@ def scan(directory: Path) -> Tree:
     return Tree(tuple(files), tuple(sorted(findings)))
 
 
-def _walk(directory: Path) -> Iterator[str]:
+def walk(directory: Path, *, hidden: bool = False) -> Iterator[str]:
+    """Paths of everything but folders, links unfollowed. `hidden`: names with a dot in front, too.
+    Raises OSError when a folder cannot be listed."""
+
     def fail(error: OSError) -> None:
         raise error
 
     for parent, folders, names in os.walk(directory, onerror=fail):
         # os.walk does not descend into links to folders; they are judged like files.
         links = [name for name in folders if os.path.islink(os.path.join(parent, name))]
-        folders[:] = [name for name in folders if not name.startswith(".") and name not in links]
+        folders[:] = [name for name in folders if _is_wanted(name, hidden) and name not in links]
         for name in [*names, *links]:
-            if not name.startswith("."):
+            if _is_wanted(name, hidden):
                 yield PurePosixPath(
                     os.path.relpath(os.path.join(parent, name), directory)
                 ).as_posix()
+
+
+def _is_wanted(name: str, hidden: bool) -> bool:
+    return hidden or not name.startswith(".")
 
 
 def _judge(directory: Path, path: str) -> Finding | None:
