@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from warmpod import reasons
 from warmpod.api import WarmModel
-from warmpod.controller import mounts, problems, rivalry, rollout
+from warmpod.controller import demand, mounts, problems, rivalry, rollout
 from warmpod.controller.nodes import pods, waiting
 from warmpod.controller.nodes.pods import holds_images
 from warmpod.controller.observed import Observed, Refusal
@@ -38,7 +38,7 @@ VERIFIED_REASONS = frozenset(
 @dataclass(frozen=True)
 class Facts:
     wanted: int
-    """spec.replicas."""
+    """Serving pods that are needed."""
     revision: str
     """Hash of what the spec asks for."""
     stored: bool
@@ -120,7 +120,7 @@ def gather(observed: Observed, model: WarmModel, now: datetime) -> Facts:
         returning=observed.nodes is not None and observed.nodes.returning,
     )
     return Facts(
-        wanted=model.spec.replicas,
+        wanted=demand.of(model).serving,
         revision=revision,
         stored=observed.present is not None,
         begun=observed.deployment is not None

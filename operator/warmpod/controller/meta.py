@@ -8,9 +8,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from warmpod.protocol import GROUP
+
 Object = dict[str, Any]
 #: Namespace and name of a WarmModel.
 Key = tuple[str, str]
+#: A ReplicaSet that has pods too many deletes those with the least of it first, among pods that are
+#: equally ready.
+DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +30,8 @@ class Meta:
     created: datetime | None
     owner_uid: str
     """uid of the controlling owner; empty for none."""
+    annotations: Mapping[str, str]
+    """Ours, and what decides which pod its controller deletes first."""
 
     @property
     def key(self) -> Key:
@@ -46,6 +53,11 @@ def meta_of(obj: Object) -> Meta:
         owner_uid=next(
             (o["uid"] for o in meta.get("ownerReferences") or [] if o.get("controller")), ""
         ),
+        annotations={
+            intern(key): value
+            for key, value in (meta.get("annotations") or {}).items()
+            if key.startswith(f"{GROUP}/") or key == DELETION_COST
+        },
     )
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from warmpod import reasons
 from warmpod.api import InvalidSpec, WarmModel
-from warmpod.controller import conditions, mounts, prefetching, problems, rivalry, status
+from warmpod.controller import conditions, demand, mounts, prefetching, problems, rivalry, status
 from warmpod.controller.facts import MIN_READY, Facts, gather
 from warmpod.controller.kinds import CONTROLLER_REVISION, DAEMON_SET, Kind
 from warmpod.controller.nodes import pods
@@ -147,8 +147,7 @@ def _workloads(
     yield daemonset.build(model, stored)
     template = _engine_revision(observed, stored, facts)
     if template is not None:
-        replicas = model.spec.replicas + model.spec.standby.replicas
-        yield deployment.build(model, template, replicas)
+        yield deployment.build(model, template, demand.of(model).pods)
 
 
 def _engine_revision(observed: Observed, stored: Revision, facts: Facts) -> Revision | None:

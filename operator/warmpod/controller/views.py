@@ -76,6 +76,8 @@ class PodView:
     node: str
     meant_for: str
     """The node that it runs on, or that a DaemonSet made it for."""
+    ip: str
+    """Empty until it has one."""
     phase: str
     reason: str
     message: str
@@ -235,6 +237,7 @@ def _pod(meta: Meta, obj: Object) -> PodView:
         meta=meta,
         node=node,
         meant_for=node or _pinned_to(spec),
+        ip=status.get("podIP") or "",
         phase=status.get("phase") or "",
         reason=status.get("reason") or "",
         message=status.get("message") or "",
