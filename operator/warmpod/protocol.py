@@ -37,6 +37,8 @@ REFERENCE_DONE = "reference-done"
 
 # The last file of a copy of the weights: the agent writes it, the launcher waits for it.
 RECEIPT_NAME = ".warmpod-receipt.json"
+# Who uses a copy holds a lock on this file of it, which agents make before the receipt.
+USERS_LOCK = ".warmpod-users.lock"
 
 # Where the sidecar finds the user's prompts: one folder a ConfigMap.
 PROMPTS_MOUNT = "/etc/warmpod/prompts"

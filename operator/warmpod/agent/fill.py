@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 import time
+from contextlib import closing
 from pathlib import Path
 
 from warmpod.agent.config import AgentConfig, WeightSet
 from warmpod.agent.filling import NoRoom, fill, is_filled
-from warmpod.agent.nodecopy import used
+from warmpod.inuse import Use
 from warmpod.protocol import RECEIPT_NAME
 from warmpod.quantity import human
 from warmpod.weights.findings import summary
@@ -38,17 +39,19 @@ def run(config: AgentConfig, termination_log: Path = TERMINATION_LOG) -> int:
 def _bring(weights: WeightSet) -> str | None:
     if weights.remote is None:
         return _fill(weights)
-    with used(weights.source):
-        _wait_until_staged(weights.source)
-        return _fill(weights)
+    with closing(Use(weights.source / RECEIPT_NAME, log.warning)) as use:
+        return _until_staged(weights.source, use) or _fill(weights)
 
 
-def _wait_until_staged(source: Path) -> None:
+def _until_staged(source: Path, use: Use) -> str | None:
     """The node's agent stages the files, and says in its pod's condition why it cannot."""
-    if not (source / RECEIPT_NAME).exists():
+    if not use.complete():
         log.info("waiting until the agent of this node has staged %s", source)
-    while not (source / RECEIPT_NAME).exists():
+    while not use.complete():
+        if use.gone():
+            return f"{source} was removed before it was complete; the next container gets a new one"
         time.sleep(STAGED_PERIOD_SECONDS)
+    return None
 
 
 def _fill(weights: WeightSet) -> str | None:

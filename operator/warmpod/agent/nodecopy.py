@@ -6,8 +6,8 @@
     <root>/.fill/<key>              flock of the one agent that writes the copy
     <root>/.lock                    flock for every change to refs and removals
 
-An engine's launcher holds a shared flock on the copy's directory for as long as it lives, so a
-copy that an engine has mounted is told from one that nobody uses.
+An engine's launcher holds locks on the copy for as long as it lives (warmpod.inuse), so a copy that
+an engine has mounted is told from one that nobody uses.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from warmpod.protocol import RECEIPT_NAME
+from warmpod.protocol import RECEIPT_NAME, USERS_LOCK
 
 log = logging.getLogger(__name__)
 
@@ -52,6 +52,7 @@ class NodeCopies:
             for key in self._keys:
                 self._hold(key)
                 self.directory(key).mkdir(mode=0o755, exist_ok=True)
+                _make_users_lock(self.directory(key))
             self._drop_stale_refs()
             for key in self._copies():
                 self._remove_unneeded(key)
@@ -138,7 +139,7 @@ class NodeCopies:
         return sorted(
             path.name
             for path in self._root.iterdir()
-            if not path.name.startswith(".") and path.is_dir() and any(path.iterdir())
+            if not path.name.startswith(".") and path.is_dir() and _has_content(path)
         )
 
     def _remove_unneeded(self, key: str, *, forced: bool = False) -> bool:
@@ -152,6 +153,7 @@ class NodeCopies:
                 return False
             _empty(self.directory(key))
             if alone:
+                (self.directory(key) / USERS_LOCK).unlink(missing_ok=True)
                 with suppress(FileNotFoundError):
                     self.directory(key).rmdir()
         if refs.is_dir():
@@ -160,21 +162,26 @@ class NodeCopies:
         return True
 
 
-@contextmanager
-def used(directory: Path) -> Iterator[None]:
-    """Keep agents from removing the copy meanwhile, as an engine's launcher does."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH)
-        yield
-    finally:
+def _make_users_lock(directory: Path) -> None:
+    """Once for the life of the directory: a lock belongs to an inode, not to a name."""
+    with suppress(FileExistsError):
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        descriptor = os.open(directory / USERS_LOCK, flags)
+        os.fchmod(descriptor, 0o644)  # whatever the umask is; engines run as any user
         os.close(descriptor)
 
 
+def _has_content(directory: Path) -> bool:
+    return any(path.name != USERS_LOCK for path in directory.iterdir())
+
+
 def _empty(directory: Path) -> None:
+    """But for the file that engines may have locked, where they still use the directory."""
     # The first to go is what engines wait for, so that none starts on a half-removed copy.
     (directory / RECEIPT_NAME).unlink(missing_ok=True)
     for path in directory.iterdir() if directory.is_dir() else ():
+        if path.name == USERS_LOCK:
+            continue
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         else:
@@ -183,16 +190,24 @@ def _empty(directory: Path) -> None:
 
 @contextmanager
 def _alone_in(directory: Path) -> Iterator[bool]:
-    """Whether no engine has the directory, and none gets it meanwhile."""
+    """Whether nobody uses the copy, and nobody begins to meanwhile."""
+    with ExitStack() as held:
+        yield _lock_alone(held, directory, os.O_RDONLY | os.O_DIRECTORY) and _lock_alone(
+            held, directory / USERS_LOCK, os.O_RDWR
+        )
+
+
+def _lock_alone(held: ExitStack, path: Path, flags: int) -> bool:
+    """Also true of what is not there. NFS wants a file open for writing for such a lock; whoever
+    may not write it has no right to remove the copy either."""
     try:
-        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        descriptor = os.open(path, flags | os.O_CLOEXEC)
     except FileNotFoundError:
-        yield True
-        return
-    try:
-        yield _try_lock(descriptor, fcntl.LOCK_EX)
-    finally:
-        os.close(descriptor)
+        return True
+    except PermissionError:
+        return False
+    held.callback(os.close, descriptor)
+    return _try_lock(descriptor, fcntl.LOCK_EX)
 
 
 def _in_use(directory: Path) -> bool:

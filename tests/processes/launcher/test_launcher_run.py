@@ -18,6 +18,7 @@ from launcher_process import ENVIRONMENT, LAUNCHER, Launcher, fake, holds_pidfd
 
 from support.waiting import wait_for
 from warmpod.launcher.processes import read_process
+from warmpod.protocol import USERS_LOCK
 
 Launch = Callable[..., Launcher]
 
@@ -266,11 +267,15 @@ def test_waits_for_all_weights_and_keeps_them_from_being_removed(
     for receipt in receipts:
         receipt.parent.mkdir()
     receipts[0].touch()
+    lock = receipts[1].parent / USERS_LOCK
     launcher = launch(fake("serve"), *(f"--wait-for={receipt}" for receipt in receipts))
     wait_for(lambda: f"weights: {receipts[1]}\n" in (tmp_path / "stderr").read_text())
     assert [is_held(receipt.parent) for receipt in receipts] == [True, True]
+    # The agent comes after the engine, as it does on a new node.
+    lock.touch()
     receipts[1].touch()
     launcher.wait_ready()
+    assert is_held(lock)
     # A receipt that is replaced when a file was repaired changes nothing.
     receipts[0].unlink()
     receipts[0].touch()
@@ -278,11 +283,12 @@ def test_waits_for_all_weights_and_keeps_them_from_being_removed(
     launcher.process.terminate()
     assert launcher.exit_code() == 0
     assert [is_held(receipt.parent) for receipt in receipts] == [False, False]
+    assert not is_held(lock)
 
 
-def is_held(directory: Path) -> bool:
-    """As an agent sees it that wants to remove the directory."""
-    descriptor = os.open(directory, os.O_RDONLY)
+def is_held(path: Path) -> bool:
+    """As an agent sees it that wants to remove the copy."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

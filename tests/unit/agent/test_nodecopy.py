@@ -1,3 +1,4 @@
+import errno
 import fcntl
 import os
 import threading
@@ -8,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from unit.agent.users import used
 from warmpod.agent import nodecopy
-from warmpod.agent.nodecopy import NodeCopies, used
-from warmpod.protocol import RECEIPT_NAME
+from warmpod.agent.nodecopy import NodeCopies
+from warmpod.inuse import Use
+from warmpod.protocol import RECEIPT_NAME, USERS_LOCK
 
 LONG_AGO = 3 * nodecopy.STALE_SECONDS
 
@@ -32,6 +35,17 @@ def join(root: Path, key: str, uid: str) -> Copies:
     copies = Copies(root, key, uid)
     copies.put()
     return copies
+
+
+@contextmanager
+def locked(path: Path, kind: int) -> Iterator[None]:
+    """A directory as a process on this node locks it; a file as one on any node that shares it."""
+    descriptor = os.open(path, os.O_RDWR if path.is_file() else os.O_RDONLY)
+    fcntl.flock(descriptor, kind)
+    try:
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def copies(root: Path) -> list[str]:
@@ -168,8 +182,75 @@ def test_by_force_the_files_go_and_the_directory_stays(tmp_path: Path) -> None:
     copy = join(tmp_path, "k", "a")
     with used(copy.path), (copy.path / "config.json").open() as opened:
         assert copy.leave(forced=True)
-        assert list(copy.path.iterdir()) == []
+        # The engine may hold its lock on the one file that is left.
+        assert [path.name for path in copy.path.iterdir()] == [USERS_LOCK]
         assert opened.read() == "{}"
+
+
+# --- Who shares a file system with this node ------------------------------------------------------
+
+
+def test_an_engine_of_another_node_keeps_the_copy_by_the_file(tmp_path: Path) -> None:
+    copy = join(tmp_path, "k", "a")
+    with locked(copy.path / USERS_LOCK, fcntl.LOCK_SH):
+        assert not copy.leave(forced=False)
+        assert (copy.path / RECEIPT_NAME).exists()
+    assert copy.leave(forced=False)
+    assert copies(tmp_path) == []
+
+
+def test_an_engine_that_holds_the_directory_only_keeps_the_copy(tmp_path: Path) -> None:
+    """Its launcher is of an earlier version, or it started on a copy of one."""
+    copy = join(tmp_path, "k", "a")
+    with locked(copy.path, fcntl.LOCK_SH):
+        assert not copy.leave(forced=False)
+    assert copy.leave(forced=False)
+
+
+def test_a_copy_of_an_earlier_version_goes_without_the_file(tmp_path: Path) -> None:
+    stale = tmp_path / "stale"
+    stale.mkdir()
+    (stale / RECEIPT_NAME).write_text("{}")
+    copy = join(tmp_path, "k", "a")
+    assert copies(tmp_path) == ["k"]
+    (copy.path / USERS_LOCK).unlink()
+    assert copy.leave(forced=False)
+    assert copies(tmp_path) == []
+
+
+def test_the_file_is_made_once_and_readable_by_all(tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        copy = join(tmp_path, "k", "a")
+    finally:
+        os.umask(before)
+    made = (copy.path / USERS_LOCK).stat()
+    assert made.st_mode & 0o777 == 0o644
+    copy.join()
+    join(tmp_path, "k", "b")
+    assert (copy.path / USERS_LOCK).stat().st_ino == made.st_ino
+
+
+def test_a_directory_with_nothing_but_the_file_is_no_copy_to_remove(tmp_path: Path) -> None:
+    copy = join(tmp_path, "k", "a")
+    with used(copy.path):
+        copy.leave(forced=True)
+    join(tmp_path, "other", "b")
+    assert copies(tmp_path) == ["k", "other"]
+
+
+def test_a_file_of_another_user_keeps_the_copy(tmp_path: Path, monkeypatch) -> None:
+    copy = join(tmp_path, "k", "a")
+    plain = os.open
+
+    def refusing(path, flags, *arguments, **options) -> int:
+        if Path(path).name == USERS_LOCK and flags & os.O_RDWR:
+            raise PermissionError(13, "Permission denied", str(path))
+        return plain(path, flags, *arguments, **options)
+
+    monkeypatch.setattr(os, "open", refusing)
+    assert not copy.leave(forced=False)
+    assert (copy.path / RECEIPT_NAME).exists()
 
 
 # --- Agents that were killed ----------------------------------------------------------------------
@@ -256,28 +337,89 @@ def test_waiting_for_the_writer_can_be_given_up(tmp_path: Path) -> None:
 # --- The launcher's side --------------------------------------------------------------------------
 
 
-@contextmanager
-def removing(directory: Path) -> Iterator[None]:
-    descriptor = os.open(directory, os.O_RDONLY)
-    fcntl.flock(descriptor, fcntl.LOCK_EX)
-    try:
-        yield
-    finally:
-        os.close(descriptor)
-
-
 def test_the_launcher_holds_what_agents_must_not_remove(tmp_path: Path) -> None:
     from warmpod.launcher.weights import Weights
 
     copy = join(tmp_path, "k", "a")
     weights = Weights([copy.path / RECEIPT_NAME])
-    with removing(copy.path):
-        assert weights.missing() == [copy.path / RECEIPT_NAME]
+    for path in (copy.path, copy.path / USERS_LOCK):
+        with locked(path, fcntl.LOCK_EX):
+            assert weights.missing() == [copy.path / RECEIPT_NAME]
     assert weights.missing() == []
     assert not copy.leave(forced=False)
     (copy.path / RECEIPT_NAME).unlink()
     assert weights.missing() == [copy.path / RECEIPT_NAME]
     assert not weights.gone()
-    copy.path.joinpath("config.json").unlink()
+    for path in copy.path.iterdir():
+        path.unlink()
     copy.path.rmdir()
     assert weights.gone()
+
+
+def is_free(path: Path) -> bool:
+    with path.open("r+") as file:
+        return nodecopy._try_lock(file.fileno(), fcntl.LOCK_EX)
+
+
+def test_the_file_is_held_also_when_it_comes_with_the_receipt(tmp_path: Path) -> None:
+    use = Use(tmp_path / "k" / RECEIPT_NAME, pytest.fail)
+    assert not use.complete()
+    (tmp_path / "k").mkdir()
+    assert not use.complete()
+    copy = join(tmp_path, "k", "a")
+    assert use.complete()
+    assert not is_free(copy.path / USERS_LOCK)
+    use.close()
+    assert is_free(copy.path / USERS_LOCK)
+
+
+def test_an_engine_starts_on_a_copy_of_an_earlier_version(tmp_path: Path) -> None:
+    (tmp_path / "k").mkdir()
+    (tmp_path / "k" / RECEIPT_NAME).write_text("{}")
+    with used(tmp_path / "k"):
+        copy = join(tmp_path, "k", "a")
+        assert not copy.leave(forced=False)
+
+
+@pytest.mark.parametrize("name", [RECEIPT_NAME, USERS_LOCK])
+def test_a_copy_that_goes_while_it_is_locked_is_not_used(tmp_path, monkeypatch, name) -> None:
+    copy = join(tmp_path, "k", "a")
+    plain = fcntl.flock
+
+    def late(descriptor: int, kind: int) -> None:
+        (copy.path / name).unlink(missing_ok=True)
+        (copy.path / RECEIPT_NAME).unlink(missing_ok=True)
+        plain(descriptor, kind)
+
+    use = Use(copy.path / RECEIPT_NAME, pytest.fail)
+    monkeypatch.setattr(fcntl, "flock", late)
+    assert not use.complete()
+
+
+def test_a_directory_that_another_node_removed_is_gone(tmp_path: Path, monkeypatch) -> None:
+    copy = join(tmp_path, "k", "a")
+    use = Use(copy.path / RECEIPT_NAME, pytest.fail)
+    assert use.complete()
+
+    def stale(_: int) -> os.stat_result:
+        raise OSError(errno.ESTALE, "Stale file handle")
+
+    with monkeypatch.context() as removed:
+        removed.setattr(os, "fstat", stale)
+        gone, complete = use.gone(), use.complete()
+    assert gone
+    assert not complete
+
+
+def test_a_file_system_without_locks_is_told_and_used(tmp_path: Path, monkeypatch) -> None:
+    copy = join(tmp_path, "k", "a")
+    told: list[str] = []
+
+    def unsupported(_: int, __: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", unsupported)
+    use = Use(copy.path / RECEIPT_NAME, told.append)
+    assert use.complete()
+    assert use.complete()
+    assert [str(copy.path) in line and "No locks" in line for line in told] == [True, True]

@@ -15,19 +15,20 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import unused_port
 
+from unit.agent.users import used
 from unit.weights.models import SHARDS, make_model, spoil_unseen
 from warmpod import reasons
 from warmpod.agent import filling
 from warmpod.agent import service as service_module
 from warmpod.agent.config import AgentConfig, Medium, WeightSet
 from warmpod.agent.keeper import Keeper
-from warmpod.agent.nodecopy import NodeCopies, used
+from warmpod.agent.nodecopy import NodeCopies
 from warmpod.agent.residency import Holder, Measurement
 from warmpod.agent.service import Service
 from warmpod.agent.staging import SourceError
 from warmpod.podstatus import ConditionReporter, OwnPod
 from warmpod.podstatus.own_pod import PodIdentity
-from warmpod.protocol import RECEIPT_NAME
+from warmpod.protocol import RECEIPT_NAME, USERS_LOCK
 from warmpod.weights import manifest
 
 
@@ -282,11 +283,15 @@ async def test_node_memory_is_filled_and_kept_for_the_next_agent(on_node, api, t
 
 async def test_a_file_that_is_deleted_from_node_memory_comes_back(on_node, api, tmp_path) -> None:
     shard = on_node.node_root / "abc" / SHARDS[1]
+    lock = on_node.node_root / "abc" / USERS_LOCK
     async with running(on_node, api, tmp_path) as agent:
         await until(agent.ready)
+        locked = lock.stat().st_ino
         shard.unlink()
         await until(shard.exists)
         await until(agent.ready)
+    assert lock.stat().st_ino == locked
+    assert USERS_LOCK not in (on_node.node_root / "abc" / RECEIPT_NAME).read_text()
 
 
 async def test_a_bad_image_is_not_copied_again_at_each_look(
@@ -432,7 +437,7 @@ async def test_an_engine_that_does_not_end_keeps_only_what_it_has_open(
         descriptor = os.open(copy, os.O_RDONLY)
         fcntl.flock(descriptor, fcntl.LOCK_SH)
     os.close(descriptor)
-    assert list(copy.iterdir()) == []
+    assert [path.name for path in copy.iterdir()] == [USERS_LOCK]
 
 
 # --- A loss is told before it is repaired ---------------------------------------------------------

@@ -15,7 +15,7 @@ from warmpod.agent.nodecopy import NodeCopies
 from warmpod.agent.progress import Cancelled, Progress, Stage
 from warmpod.agent.staged import StagedWeights, fingerprint
 from warmpod.agent.staging import SourceError, commit
-from warmpod.protocol import RECEIPT_NAME
+from warmpod.protocol import RECEIPT_NAME, USERS_LOCK
 from warmpod.weights import manifest, verify
 from warmpod.weights.findings import Finding
 from warmpod.weights.manifest import MANIFEST_NAME, Manifest
@@ -246,6 +246,22 @@ def test_engines_wait_while_a_file_is_fetched_again(staged, source) -> None:
     with pytest.raises(Cancelled):
         staged.prepare(Progress())
     assert not (staged.directory / RECEIPT_NAME).exists()
+
+
+def test_what_engines_have_locked_outlives_a_repair_and_is_no_part_of_the_model(
+    staged, source, monkeypatch, tmp_path
+) -> None:
+    lock = staged.directory / USERS_LOCK
+    before = lock.stat().st_ino
+    (staged.directory / SHARDS[0]).write_bytes(b"?")
+    assert staged.prepare(Progress()).findings == ()
+    (tmp_path / "boot").write_text("second")
+    monkeypatch.setattr("warmpod.weights.receipt.BOOT_ID", tmp_path / "boot")
+    assert staged.prepare(Progress()).findings == ()
+    assert source.brought == [SHARDS[0]]
+    assert lock.stat().st_ino == before
+    for name in (RECEIPT_NAME, MANIFEST_NAME):
+        assert USERS_LOCK not in (staged.directory / name).read_text()
 
 
 def test_a_disk_that_spoils_what_it_is_given_is_not_written_to_for_ever(
