@@ -515,6 +515,15 @@ WAITING_FOR_ENDPOINTS = Reason(
 ALL_WARM = Reason("AllWarm", "As many pods are warm as spec.replicas asks for.")
 SCALED_TO_ZERO = Reason("ScaledToZero", "spec.replicas is 0.")
 NO_STANDBY_REQUESTED = Reason("NoStandbyRequested", "spec.standby.replicas is 0.")
+STANDBY_FILLED = Reason("StandbyFilled", "As many standby pods are ready as asked for.")
+STANDBY_REFILLING = Reason("StandbyRefilling", "Standby pods are on their way to being warm.")
+STANDBY_UNFILLED = Reason(
+    "StandbyUnfilled",
+    "Standby pods have been missing for longer than spec.standby.maxUnfilledSeconds.",
+    "The message has what is known of the missing ones; else look at the pods with the label "
+    "warmpod.io/role=standby. A pod that does not wake up, or answers differently after it, is to "
+    "be deleted: another one replaces it.",
+)
 UP_TO_DATE = Reason("UpToDate", "Nothing is left to do for this generation.")
 PROGRESSING = Reason("Progressing", "The operator and the cluster are working on it.")
 NOTHING_WRONG = Reason("NothingWrong", "Nothing needs a person.")
@@ -547,6 +556,10 @@ RESIDENCY_RESTORED = Reason("ResidencyRestored", "Nodes that had lost the weight
 POD_WARM = Reason(
     "PodWarm", "A pod became warm; the message tells how long it took and where the time went."
 )
+PROMOTED = Reason(
+    "Promoted", "Standby pods serve now: more were asked for, or serving ones were not warm."
+)
+DEMOTED = Reason("Demoted", "Serving pods are held back now: fewer were asked for.")
 GATE_CLOSED = Reason(
     "GateClosed",
     "A pod that took traffic takes none any more; the message has its reason and what was found.",

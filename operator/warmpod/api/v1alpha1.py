@@ -29,6 +29,7 @@ from warmpod.api.base import (
     rules,
 )
 from warmpod.api.sources import Claim, ModelSource
+from warmpod.api.standby import Standby
 from warmpod.protocol import LAUNCHER_MOUNT, RUN_MOUNT, WARMUP_PORT
 from warmpod.quantity import to_bytes
 
@@ -493,30 +494,6 @@ class CompileCache(StrictBase):
                 "self in ['None', 'Pod']",
                 "compileCache.store Node and Image are not available in this version: use None "
                 "or Pod",
-            )
-        ),
-    )
-
-
-class Standby(StrictBase):
-    replicas: Annotated[int, Field(ge=0, le=1000)] = Field(
-        default=0,
-        description="Warm pods that are held back for the next scale-out. Not available yet.",
-        json_schema_extra=rules(
-            rule(
-                "self == 0",
-                "standby.replicas: standby pods are not available in this version: leave it at 0 "
-                "and raise spec.replicas instead",
-            )
-        ),
-    )
-    state: Literal["Awake", "Sleeping"] = Field(
-        default="Awake",
-        description="Awake: weights stay on the GPU. Sleeping is not available yet.",
-        json_schema_extra=rules(
-            rule(
-                "self != 'Sleeping'",
-                "standby.state Sleeping is not available in this version: use Awake",
             )
         ),
     )

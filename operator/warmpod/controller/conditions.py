@@ -6,38 +6,26 @@ work is under way, Stalled when a person must act.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
 from warmpod import reasons
 from warmpod.api import InvalidSpec
 from warmpod.controller import progress
+from warmpod.controller.condition import STANDBY_READY, Condition, Status, short
 from warmpod.controller.facts import Facts
+from warmpod.controller.pool import readiness
 from warmpod.controller.problems import ENGINE_PROGRESS, NOTICES, Area, Problem
 from warmpod.controller.views import PodView
 from warmpod.protocol import WARM_CONDITION
-
-Status = Literal["True", "False", "Unknown"]
 
 READY = "Ready"
 PREFETCHED = "Prefetched"
 WEIGHTS_RESIDENT = "WeightsResident"
 WARM = "Warm"
-STANDBY_READY = "StandbyReady"
 RECONCILING = "Reconciling"
 STALLED = "Stalled"
 TYPES = (READY, PREFETCHED, WEIGHTS_RESIDENT, WARM, STANDBY_READY, RECONCILING, STALLED)
-
-#: The API's bound is 4096; three problems of this length fit.
-MESSAGE = 1200
-
-
-@dataclass(frozen=True)
-class Condition:
-    status: Status
-    reason: str
-    message: str
 
 
 def of(facts: Facts) -> dict[str, Condition]:
@@ -49,7 +37,7 @@ def of(facts: Facts) -> dict[str, Condition]:
         PREFETCHED: _prefetched(facts),
         WEIGHTS_RESIDENT: _weights_resident(facts),
         WARM: warm,
-        STANDBY_READY: Condition("True", reasons.NO_STANDBY_REQUESTED, "spec.standby.replicas: 0"),
+        STANDBY_READY: readiness.of(facts),
         RECONCILING: _reconciling(facts, ready, stalled),
         STALLED: stalled,
     }
@@ -123,7 +111,7 @@ def _prefetched(facts: Facts) -> Condition:
             "True", reasons.PREFETCHED, _nodes(facts.prefetched, facts, "hold all images")
         )
     if problem is not None:
-        return Condition("False", problem.reason, _short(problem.message))
+        return Condition("False", problem.reason, short(problem.message))
     return _prefetching(facts)
 
 
@@ -145,7 +133,7 @@ def _no_eligible_nodes(facts: Facts) -> Condition:
     why = ", ".join(f"{count} {what}" for what, count in worst)
     nodes = sum(facts.unfit.values())
     return Condition(
-        "False", reason, _short(f"{reason.meaning} Of {nodes}: {why}. {reason.remedy}")
+        "False", reason, short(f"{reason.meaning} Of {nodes}: {why}. {reason.remedy}")
     )
 
 
@@ -160,21 +148,21 @@ def _weights_resident(facts: Facts) -> Condition:
         reason = reasons.RESIDENT if facts.held_on_nodes else reasons.VERIFIED
         return Condition("True", reason, count)
     if problem is not None:
-        return Condition("False", problem.reason, _short(f"{count}. {problem.message}"))
+        return Condition("False", problem.reason, short(f"{count}. {problem.message}"))
     waited_for = progress.slowest_node(facts) or reasons.PREFETCHING.meaning
     reason = reasons.PREFETCHING if facts.prefetched < facts.eligible else reasons.VERIFYING
-    return Condition("False", reason, _short(f"{count}. {waited_for}"))
+    return Condition("False", reason, short(f"{count}. {waited_for}"))
 
 
 def _warm(facts: Facts) -> Condition:
     if facts.wanted == 0:
         return Condition("True", reasons.SCALED_TO_ZERO, reasons.SCALED_TO_ZERO.meaning)
-    count = f"{min(facts.warm, facts.wanted)} of {facts.wanted} pods are warm"
-    if facts.warm >= facts.wanted:
+    count = f"{min(facts.warm_serving, facts.wanted)} of {facts.wanted} pods are warm"
+    if facts.warm_serving >= facts.wanted:
         return _all_warm(facts, count)
     problem = _first(facts, Area.SPEC, Area.ENGINE)
     if problem is not None and problem.reason not in NOTICES:
-        return Condition("False", problem.reason, _short(f"{count}. {problem.message}"))
+        return Condition("False", problem.reason, short(f"{count}. {problem.message}"))
     reason, why = _engine_progress(facts)
     meanwhile = " Pods of the previous revision serve meanwhile." if facts.others_serve else ""
     return Condition(_not_true(facts), reason, f"{count}. {why}{meanwhile}")
@@ -216,7 +204,7 @@ def _stalled(facts: Facts, ready: Condition) -> Condition:
     whose new weights are on their way to other nodes."""
     for problem in facts.problems:
         if problem.needs_person(facts.now) and _stops(problem, facts, ready):
-            return Condition("True", problem.reason, _short(problem.message))
+            return Condition("True", problem.reason, short(problem.message))
     return Condition("False", reasons.NOTHING_WRONG, reasons.NOTHING_WRONG.meaning)
 
 
@@ -242,7 +230,7 @@ def _beginning(facts: Facts) -> Condition:
 def _unknown_or(problem: Problem | None, otherwise: Condition) -> Condition:
     if problem is None:
         return otherwise
-    return Condition("Unknown", problem.reason, _short(problem.message))
+    return Condition("Unknown", problem.reason, short(problem.message))
 
 
 def _first(facts: Facts, *areas: Area) -> Problem | None:
@@ -258,9 +246,5 @@ def _remedied(reason: reasons.Reason) -> str:
 
 
 def _join(*parts: str | Problem) -> str:
-    texts = (_short(part if isinstance(part, str) else part.message) for part in parts)
+    texts = (short(part if isinstance(part, str) else part.message) for part in parts)
     return ". ".join(text.rstrip(".") for text in texts)
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= MESSAGE else text[: MESSAGE - 1] + "…"

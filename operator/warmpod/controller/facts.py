@@ -8,17 +8,20 @@ from datetime import datetime, timedelta
 
 from warmpod import reasons
 from warmpod.api import WarmModel
-from warmpod.controller import demand, mounts, problems, rivalry, rollout
+from warmpod.controller import mounts, pool, problems, rivalry, rollout
+from warmpod.controller.condition import STANDBY_READY
 from warmpod.controller.nodes import pods, waiting
 from warmpod.controller.nodes.pods import holds_images
 from warmpod.controller.observed import Observed, Refusal
+from warmpod.controller.pool import PoolPlan, situation
+from warmpod.controller.pool.members import is_serving, is_warm, time_of
 from warmpod.controller.problems import Area, Problem
 from warmpod.controller.resolver import NotFound
-from warmpod.controller.views import PodView
+from warmpod.controller.views import PodView, parse_time
 from warmpod.engine import facts_of, ignored_loader
-from warmpod.protocol import RESIDENT_CONDITION, WARM_CONDITION
+from warmpod.protocol import RESIDENT_CONDITION
 from warmpod.resources import deployment, warmup_container
-from warmpod.resources.names import ROLE_LABEL, SERVING
+from warmpod.resources.names import PROMOTED_AT
 from warmpod.resources.security import refusal
 
 #: The same as the Deployment waits for before it lets an older pod go.
@@ -37,8 +40,7 @@ VERIFIED_REASONS = frozenset(
 
 @dataclass(frozen=True)
 class Facts:
-    wanted: int
-    """Serving pods that are needed."""
+    pool: PoolPlan
     revision: str
     """Hash of what the spec asks for."""
     stored: bool
@@ -50,8 +52,10 @@ class Facts:
     ready: int
     warm: int
     """Pods that are warm, Ready, of this revision, and not being deleted."""
+    warm_serving: int
+    """Of these, those that take traffic."""
     reachable: int
-    """Warm pods that have been Ready for long enough that every node sends them traffic."""
+    """Of these, those that have for long enough that every node sends them some."""
     eligible: int | None
     """Nodes that should hold the model; None while that is not known for this revision."""
     prefetched: int
@@ -76,7 +80,16 @@ class Facts:
     """Worst first, each reason once."""
     node_problems: tuple[Problem, ...]
     """Worst first, every node that has one."""
+    unfilled_since: datetime
+    """Since when standby pods are missing; now, where none were."""
+    max_unfilled_seconds: int | None
+    """None: they may be missing for ever."""
     now: datetime
+
+    @property
+    def wanted(self) -> int:
+        """Serving pods that are needed."""
+        return self.pool.demand.serving
 
     @property
     def warm_pods(self) -> tuple[PodView, ...]:
@@ -119,16 +132,19 @@ def gather(observed: Observed, model: WarmModel, now: datetime) -> Facts:
         waited_for=_is_waited_for(observed),
         returning=observed.nodes is not None and observed.nodes.returning,
     )
+    warm = [pod for pod in engines if is_warm(pod)]
+    warm_serving = [pod for pod in warm if is_serving(pod)]
     return Facts(
-        wanted=demand.of(model).serving,
+        pool=pool.decide(situation.of(observed, model, now)),
         revision=revision,
         stored=observed.present is not None,
         begun=observed.deployment is not None
         or (observed.present is not None and eligible is not None),
         serving=len(serving),
         ready=sum(pod.is_true("Ready") for pod in serving),
-        warm=sum(is_warm(pod) for pod in engines),
-        reachable=sum(is_warm(pod) and _is_reachable(pod, now) for pod in engines),
+        warm=len(warm),
+        warm_serving=len(warm_serving),
+        reachable=sum(_is_reachable(pod, now) for pod in warm_serving),
         eligible=eligible,
         prefetched=sum(map(holds_images, there)),
         resident=sum(pod.is_true(RESIDENT_CONDITION) for pod in there),
@@ -143,17 +159,23 @@ def gather(observed: Observed, model: WarmModel, now: datetime) -> Facts:
         prefetch_pods=prefetch,
         problems=problems.once_each(found),
         node_problems=tuple(problem for problem in found if problem.node),
+        unfilled_since=_unfilled_since(observed, now),
+        max_unfilled_seconds=model.spec.standby.max_unfilled_seconds,
         now=now,
     )
 
 
-def is_warm(pod: PodView) -> bool:
-    return pod.is_true(WARM_CONDITION) and pod.is_true("Ready")
-
-
 def _is_reachable(pod: PodView, now: datetime) -> bool:
     since = pod.conditions["Ready"].since
-    return since is not None and now - since >= MIN_READY
+    return since is not None and now - max(since, time_of(pod, PROMOTED_AT) or since) >= MIN_READY
+
+
+def _unfilled_since(observed: Observed, now: datetime) -> datetime:
+    """The condition remembers it."""
+    for condition in (observed.view.body.get("status") or {}).get("conditions") or []:
+        if condition.get("type") == STANDBY_READY and condition.get("status") == "False":
+            return parse_time(condition.get("lastTransitionTime")) or now
+    return now
 
 
 def has_verified(pod: PodView) -> bool:
@@ -162,8 +184,7 @@ def has_verified(pod: PodView) -> bool:
 
 
 def _serves(pod: PodView) -> bool:
-    role = pod.meta.labels.get(ROLE_LABEL, SERVING)
-    return role == SERVING and not pod.meta.deleting and pod.phase not in ("Failed", "Succeeded")
+    return is_serving(pod) and not pod.meta.deleting and pod.alive
 
 
 def _eligible(observed: Observed) -> int | None:

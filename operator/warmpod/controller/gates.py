@@ -9,6 +9,7 @@ from collections import defaultdict, deque
 
 from warmpod import reasons
 from warmpod.controller.kinds import POD
+from warmpod.controller.pool.members import is_serving
 from warmpod.controller.transitions import Transition
 from warmpod.controller.views import Key, PodView, View, owner_key
 from warmpod.protocol import WARM_CONDITION
@@ -39,11 +40,14 @@ class Gates:
 
 
 def _closing(before: PodView, after: PodView) -> Transition | None:
-    """None also for a pod that is being stopped: its gate closes because somebody wants it to."""
+    """None also for a pod that is being stopped, and for a standby pod that falls asleep: its gate
+    closes because somebody wants it to."""
     condition = after.conditions.get(WARM_CONDITION)
     if condition is None or condition.status != "False" or not before.is_true(WARM_CONDITION):
         return None
     if after.meta.deleting or condition.reason == reasons.STOPPING:
+        return None
+    if condition.reason == reasons.ASLEEP and not is_serving(after):
         return None
     message = f"pod {after.meta.name} takes no traffic: {condition.reason}: {condition.message}"
     return Transition("Warning", reasons.GATE_CLOSED, message)

@@ -40,6 +40,10 @@ from warmpod.controller.nodes.fleet import Fleet
 from warmpod.controller.nodes.sizes import Sizes
 from warmpod.controller.nodes.taints import StartupTaints
 from warmpod.controller.observe import Observer
+from warmpod.controller.pool.calls import Calls
+from warmpod.controller.pool.idle import Idle
+from warmpod.controller.pool.roles import Roles
+from warmpod.controller.pool.silent import SilentSidecars
 from warmpod.controller.reconcile import Reconciler
 from warmpod.controller.recorder import Recorder
 from warmpod.controller.residency import Residency
@@ -92,12 +96,21 @@ class Operator:
         self.health.renewed_at = lambda: self.lease.renewed_at
         self.actions = NodeActions(kube, self.cache, self.metrics)
         self.taints = StartupTaints(self.cache, self.fleet, self.actions)
+        idle = Idle()
+        self.calls = Calls(SilentSidecars(), idle, self.queue.add)
         self.reconciler = Reconciler(
             kube,
             self.cache,
             Observer(
-                kube, self.cache, self.resolver, self.fleet, Settings(settings.operator_image)
+                kube,
+                self.cache,
+                self.resolver,
+                self.fleet,
+                Settings(settings.operator_image),
+                idle,
             ),
+            Roles(kube, self.cache, self.metrics),
+            self.calls,
             Applier(kube, self.cache, self.metrics),
             self.actions,
             Recorder(kube, self.metrics, settings.identity),
@@ -169,7 +182,7 @@ async def run(settings: OperatorSettings) -> None:
         stack.push_async_callback(kube.close)
         session = await stack.enter_async_context(new_session())
         operator = Operator(settings, kube, session, configuration)
-        for asking in (operator.resolver, operator.sizes, operator.disks):
+        for asking in (operator.resolver, operator.sizes, operator.disks, operator.calls):
             stack.push_async_callback(asking.close)
         runner = await health.serve(
             health.application(operator.health, operator.counters), settings.port

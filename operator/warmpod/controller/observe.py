@@ -27,6 +27,7 @@ from warmpod.controller.nodes import placement
 from warmpod.controller.nodes.fleet import Fleet
 from warmpod.controller.nodes.placement import Placement
 from warmpod.controller.observed import Failure, Observed, Refusal, StoredRevision
+from warmpod.controller.pool.idle import Idle
 from warmpod.controller.resolver import Resolution, Resolver
 from warmpod.controller.views import (
     Key,
@@ -59,6 +60,7 @@ class Observer:
         resolver: Resolver,
         fleet: Fleet,
         settings: Settings,
+        idle: Idle,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -67,6 +69,7 @@ class Observer:
         self._resolver = resolver
         self._fleet = fleet
         self._settings = settings
+        self._idle = idle
         self._clock = clock
         self._mount_events = MountEvents(kube, clock)
         self._levels: dict[str, tuple[float, PodSecurity]] = {}
@@ -75,8 +78,11 @@ class Observer:
     def forget(self, key: Key) -> None:
         self._parsed.pop(key, None)
         self._fleet.forget(key)
+        self._idle.keep(key, ())
 
-    async def observe(self, view: ModelView, failures: tuple[Failure, ...]) -> Observed:
+    def look(self, view: ModelView, failures: tuple[Failure, ...]) -> Observed:
+        """What is known already. Nothing is asked for: who serves is decided on this alone, and
+        whoever scales out waits for it."""
         key = view.meta.key
         stored, unreadable = self._revisions(view)
         pods = [pod for pod in self._cache.owned(POD, key) if isinstance(pod, PodView)]
@@ -91,16 +97,16 @@ class Observer:
             prefetch_pods=_of(pods, "prefetch"),
             engine_pods=_of(pods, "engine"),
             failures=failures,
+            idle=self._idle.of(key),
         )
         nodes = self._fleet.look(key, _placement(observed), observed.prefetch_pods)
-        observed = replace(observed, nodes=nodes)
+        return replace(observed, nodes=nodes)
+
+    async def complete(self, observed: Observed) -> Observed:
+        """With what must be asked for, which is only asked for when it can matter."""
         model = observed.model
         if isinstance(model, InvalidSpec) or model.deleting:
             return observed
-        return await self._complete(observed, model)
-
-    async def _complete(self, observed: Observed, model: WarmModel) -> Observed:
-        """With what must be asked for, which is only asked for when it can matter."""
         found = observed.present
         level: PodSecurity = "privileged"
         if found is None or observed.daemon_set is None:

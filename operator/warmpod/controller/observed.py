@@ -71,6 +71,10 @@ class Observed:
     """None where nodes are not watched."""
     failures: tuple[Failure, ...] = ()
     """Of this reconcile's own writes."""
+    unaccepted: frozenset[str] = frozenset()
+    """Revisions whose pods are not to serve while others can."""
+    idle: Mapping[str, datetime] = field(default_factory=dict)
+    """Since when engine pods have no requests, by uid, of those that were asked."""
 
     @cached_property
     def target(self) -> str:

@@ -14,12 +14,13 @@ from typing import Any
 
 from warmpod import reasons
 from warmpod.api import InvalidSpec, WarmModel
-from warmpod.controller import conditions, demand, mounts, prefetching, problems, rivalry, status
+from warmpod.controller import conditions, mounts, pool, prefetching, problems, rivalry, status
 from warmpod.controller.facts import MIN_READY, Facts, gather
 from warmpod.controller.kinds import CONTROLLER_REVISION, DAEMON_SET, Kind
 from warmpod.controller.nodes import pods
 from warmpod.controller.nodes.pods import PodChanges
 from warmpod.controller.observed import Observed, StoredRevision
+from warmpod.controller.pool import PoolPlan, RoleChange, readiness, situation
 from warmpod.controller.prefetching import Removal
 from warmpod.controller.problems import NOTICES
 from warmpod.controller.resolver import Resolution, Resolved, Unresolved
@@ -61,6 +62,8 @@ class Plan:
     """Every node that the weights cannot get to, and the reason: the status has the first few."""
     pods: PodChanges = field(default_factory=PodChanges)
     """What becomes of prefetch pods that exist."""
+    pool: PoolPlan | None = None
+    """What becomes of engine pods; None where it is not known how many are asked for."""
 
 
 def make(observed: Observed, now: datetime) -> Plan:
@@ -70,6 +73,19 @@ def make(observed: Observed, now: datetime) -> Plan:
     if isinstance(observed.model, InvalidSpec):
         return _plan_invalid(observed, observed.model, now)
     return _plan(observed, observed.model, now)
+
+
+def roles(observed: Observed, now: datetime) -> tuple[tuple[RoleChange, ...], int]:
+    """Which pods are to serve and which are not, and how many are asked for to serve.
+
+    Apart from the plan, and of what is known already: it is to be carried out before anything else
+    is asked for or written.
+    """
+    model = observed.model
+    if observed.view.meta.deleting or isinstance(model, InvalidSpec):
+        return (), 0
+    found = pool.decide(situation.of(observed, model, now))
+    return found.changes, found.demand.serving
 
 
 def _plan_invalid(observed: Observed, invalid: InvalidSpec, now: datetime) -> Plan:
@@ -87,7 +103,7 @@ def _plan(observed: Observed, model: WarmModel, now: datetime) -> Plan:
     facts = gather(observed, model, now)
     present = observed.present
     events: list[Transition] = []
-    apply = list(_base(model))
+    apply = list(_base(model, facts))
     if present is not None:
         if present.view.meta.owner_uid != model.uid:
             apply.append(revision.build(model, present.revision))  # an orphan is adopted
@@ -107,17 +123,18 @@ def _plan(observed: Observed, model: WarmModel, now: datetime) -> Plan:
         requeue_after=_look_again(observed, facts),
         failed_nodes=tuple((f["node"], f["reason"]) for f in status.failed_nodes(facts)),
         pods=pods.changes(observed.prefetch_pods, observed.nodes, now),
+        pool=facts.pool,
     )
 
 
-def _base(model: WarmModel) -> Iterator[Object]:
+def _base(model: WarmModel, facts: Facts) -> Iterator[Object]:
     account = rbac.service_account(model)
     if account is not None:
         yield account
     yield rbac.role(model)
     yield rbac.role_binding(model)
     yield service.build(model)
-    yield disruption_budget.build(model)
+    yield disruption_budget.build(model, facts.wanted)
 
 
 def _blocked(observed: Observed, facts: Facts) -> bool:
@@ -147,7 +164,7 @@ def _workloads(
     yield daemonset.build(model, stored)
     template = _engine_revision(observed, stored, facts)
     if template is not None:
-        yield deployment.build(model, template, demand.of(model).pods)
+        yield deployment.build(model, template, facts.pool.replicas)
 
 
 def _engine_revision(observed: Observed, stored: Revision, facts: Facts) -> Revision | None:
@@ -219,8 +236,10 @@ def _look_again(observed: Observed, facts: Facts) -> float | None:
     times = [RECHECK] if any(p.reason in _UNWATCHED for p in facts.problems) else []
     if _waits_for_turn(observed):
         times.append(RECHECK)
-    if facts.reachable < facts.warm:
+    if facts.reachable < facts.warm_serving:
         times.append(MIN_READY.total_seconds())
+    if facts.pool.again is not None:
+        times.append(facts.pool.again)
     if observed.prefetch_pods_missing and not times:
         times.append(MISSING)
     found = (*facts.prefetch_pods, *facts.engine_pods)
@@ -229,7 +248,7 @@ def _look_again(observed: Observed, facts: Facts) -> float | None:
     dates = [problem.due() for problem in (*facts.problems, *facts.node_problems)]
     dates += [problems.silent_from(pod) for pod in found]
     dates += [mounts.hanging_from(pod) for pod in found]
-    dates.append(rivalry.due(observed, facts.now))
+    dates += [rivalry.due(observed, facts.now), readiness.unfilled_at(facts), facts.pool.due]
     times += [(due - facts.now).total_seconds() for due in dates if due and due > facts.now]
     return min(times, default=None)
 

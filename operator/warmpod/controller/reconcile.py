@@ -16,8 +16,11 @@ from warmpod.controller.kube import ApiError, Kube, Object
 from warmpod.controller.metrics import Metrics
 from warmpod.controller.nodes.actions import NodeActions
 from warmpod.controller.observe import Observer
-from warmpod.controller.observed import Failure
+from warmpod.controller.observed import Failure, Observed
 from warmpod.controller.plan import Plan
+from warmpod.controller.pool import telling
+from warmpod.controller.pool.calls import Calls
+from warmpod.controller.pool.roles import Roles
 from warmpod.controller.recorder import Recorder
 from warmpod.controller.residency import Residency
 from warmpod.controller.transitions import Transition, transitions
@@ -39,6 +42,8 @@ class Reconciler:
         kube: Kube,
         cache: Cache,
         observer: Observer,
+        roles: Roles,
+        calls: Calls,
         applier: Applier,
         actions: NodeActions,
         recorder: Recorder,
@@ -51,6 +56,8 @@ class Reconciler:
         self._kube = kube
         self._cache = cache
         self._observer = observer
+        self._roles = roles
+        self._calls = calls
         self._applier = applier
         self._actions = actions
         self._recorder = recorder
@@ -94,18 +101,34 @@ class Reconciler:
         failures: tuple[Failure, ...] = ()
         events: list[Transition] = []
         for _ in range(ROUNDS):
-            observed = await self._observer.observe(view, failures)
-            plan = planning.make(observed, self._now())
+            observed, assigned = await self._assign_roles(view, failures)
+            events += assigned
+            plan = planning.make(await self._observer.complete(observed), self._now())
+            if plan.pool is not None:
+                self._calls.start(view.meta.key, plan.pool)
             outcome = await self._applier.apply(view.meta.key, view.meta.uid, plan.apply)
             for deletion in plan.delete:
                 await self._delete(deletion)
             await self._actions.apply(plan.pods)
             events += plan.events
-            settled = not outcome.wrote and not plan.pods and outcome.failures == failures
+            pending = plan.pool is not None and plan.pool.changes
+            settled = not (outcome.wrote or plan.pods or pending) and outcome.failures == failures
             failures = outcome.failures
             if settled:
                 break
         return plan, events, settled
+
+    async def _assign_roles(
+        self, view: ModelView, failures: tuple[Failure, ...]
+    ) -> tuple[Observed, list[Transition]]:
+        """Ahead of everything else, and of every question to the API server: that is what a
+        scale-out waits for. Returns what is observed after it."""
+        observed = self._observer.look(view, failures)
+        changes, serving = planning.roles(observed, self._now())
+        if not changes:
+            return observed, []
+        done = await self._roles.apply(changes)
+        return self._observer.look(view, failures), list(telling.events(done, serving))
 
     async def _delete(self, deletion: planning.Deletion) -> None:
         meta = deletion.meta

@@ -19,7 +19,7 @@ from warmpod.api.status import (
     MAX_PHASES,
     MAX_SECONDS,
 )
-from warmpod.controller.facts import is_warm
+from warmpod.controller.pool.members import is_warm
 from warmpod.controller.transitions import Transition
 from warmpod.controller.views import PodView, parse_time
 from warmpod.protocol import TIMELINE_CONDITION

@@ -28,7 +28,7 @@ def build(
         "replicas": facts.serving,
         "readyReplicas": facts.ready,
         "warmReplicas": facts.warm,
-        "standbyReplicas": 0,
+        "standbyReplicas": facts.pool.standby,
         # Also without a single pod: an autoscaler gives up on a scale that has no selector.
         "selector": serving_selector(name),
         "conditions": conditions,

@@ -30,6 +30,7 @@ _TOLD = (
     conditions.PREFETCHED,
     conditions.WEIGHTS_RESIDENT,
     conditions.WARM,
+    conditions.STANDBY_READY,
 )
 #: Reasons of a condition that is not true (yet) while all goes well.
 _PROGRESS: frozenset[Reason] = frozenset(
@@ -44,6 +45,8 @@ _PROGRESS: frozenset[Reason] = frozenset(
         reasons.WAITING_FOR_WEIGHTS,
         reasons.WAITING_FOR_PODS,
         reasons.WAITING_FOR_WARM_PODS,
+        reasons.WAITING_FOR_ENDPOINTS,
+        reasons.STANDBY_REFILLING,
         reasons.WAITING_FOR_DELETION,
         reasons.SIDECAR_STARTING,
         reasons.ENGINE_STARTING,
@@ -51,6 +54,8 @@ _PROGRESS: frozenset[Reason] = frozenset(
         reasons.STOPPING,
     }
 )
+#: True from the beginning, because nothing was asked for.
+_NO_NEWS = frozenset({reasons.NO_STANDBY_REQUESTED})
 
 
 def named(nodes: tuple[str, ...]) -> str:
@@ -72,7 +77,7 @@ def _each(previous: dict[str, Any], new: dict[str, Any]) -> Iterator[Transition]
     for condition in new["conditions"]:
         old = before.get(condition["type"], {})
         same = (old.get("status"), old.get("reason")) == (condition["status"], condition["reason"])
-        if condition["type"] not in _TOLD or same:
+        if condition["type"] not in _TOLD or same or condition["reason"] in _NO_NEWS:
             continue
         if condition["status"] == "True":
             unproven = condition["reason"] == reasons.OPENED_UNPROVEN

@@ -33,6 +33,16 @@ PREFETCH_GATE = f"{GROUP}/prefetch"
 NOT_READY_TAINT = f"{GROUP}/not-ready"
 
 SERVING = "serving"
+STANDBY = "standby"
+
+#: On engine pods: from which state a standby pod was promoted, `Awake` or `Sleeping`, and when.
+PROMOTED_FROM = f"{GROUP}/promoted-from"
+PROMOTED_AT = f"{GROUP}/promoted-at"
+#: On standby pods that took traffic before: since when they do not.
+DEMOTED_AT = f"{GROUP}/demoted-at"
+#: On standby pods that did not wake up in time: when they were given up.
+WAKE_FAILED_AT = f"{GROUP}/wake-failed-at"
+
 Component = Literal["engine", "prefetch"]
 
 

@@ -27,6 +27,7 @@ from unit.controller.builders import (
     warm_model,
 )
 from unit.controller.fake_kube import FakeKube
+from unit.controller.fake_sidecars import FakeSidecars
 from warmpod.controller.apply import Applier
 from warmpod.controller.cache import Cache
 from warmpod.controller.gates import Gates
@@ -46,6 +47,9 @@ from warmpod.controller.nodes.actions import NodeActions
 from warmpod.controller.nodes.checks import Checks
 from warmpod.controller.nodes.fleet import Fleet
 from warmpod.controller.observe import Observer
+from warmpod.controller.pool.calls import Calls
+from warmpod.controller.pool.idle import Idle
+from warmpod.controller.pool.roles import Roles
 from warmpod.controller.reconcile import Reconciler
 from warmpod.controller.recorder import Recorder
 from warmpod.controller.residency import Residency
@@ -87,6 +91,7 @@ class Cluster:
         self.cache = Cache()
         self.counters = CollectorRegistry()
         self.resolver = FakeResolver()
+        self.sidecars = FakeSidecars()
         self.kube.put(
             {
                 "apiVersion": "v1",
@@ -106,10 +111,13 @@ class Cluster:
         metrics = Metrics(self.counters, self.cache)
         kube: Any = self.kube
         resolver: Any = self.resolver
+        idle = Idle()
         self.reconciler = Reconciler(
             kube,
             self.cache,
-            Observer(kube, self.cache, resolver, self.fleet, SETTINGS),
+            Observer(kube, self.cache, resolver, self.fleet, SETTINGS, idle),
+            Roles(kube, self.cache, metrics),
+            Calls(self.sidecars, idle, lambda _: None, now=lambda: NOW),
             Applier(kube, self.cache, metrics),
             NodeActions(kube, self.cache, metrics),
             Recorder(kube, metrics, "test"),

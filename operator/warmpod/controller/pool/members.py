@@ -1,0 +1,123 @@
+"""What the pool sees in one engine pod."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import IntEnum
+
+from warmpod import reasons
+from warmpod.controller.views import PodView, parse_time
+from warmpod.protocol import WARM_CONDITION
+from warmpod.resources.names import (
+    DEMOTED_AT,
+    PROMOTED_AT,
+    REVISION_LABEL,
+    ROLE_LABEL,
+    SERVING,
+    WAKE_FAILED_AT,
+)
+
+#: For how long a pod that was called may take to wake up. vLLM needs up to 6 s (its blog of
+#: 2025-10-26), and its answers are checked after that.
+WAKE_PATIENCE = timedelta(seconds=15)
+#: Evidence of about the same age counts the same, else the spread over nodes would never matter.
+EVIDENCE_STEP = timedelta(hours=1)
+
+_SLEEP = (reasons.ASLEEP, reasons.WAKING)
+
+
+class State(IntEnum):
+    """The less, the better for serving."""
+
+    WARM = 0
+    ASLEEP = 1
+    """Or waking up: warm in seconds."""
+    COLD = 2
+    """On its way to being warm, or dead: nobody knows."""
+    STUCK = 3
+    """It was called and did not wake up in time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A pod that may be given a role: it lives, and is not being deleted."""
+
+    pod: PodView
+    state: State
+    serving: bool
+    """By its label; a pod without one serves, as its template says."""
+    revision: str
+    evidence: int
+    """Age of its evidence, in steps; 0 where it is not warm."""
+
+    @property
+    def uid(self) -> str:
+        return self.pod.meta.uid
+
+    @property
+    def ready(self) -> bool:
+        """Whether it takes traffic if the Service sees it."""
+        return self.pod.is_true("Ready")
+
+
+def members(pods: Iterable[PodView], *, sleeping: bool, now: datetime) -> Iterator[Member]:
+    """`sleeping`: whether pods that are asleep were put to sleep by us, and are ours to wake."""
+    for pod in pods:
+        if pod.alive and not pod.meta.deleting:
+            state = _state(pod, sleeping=sleeping, now=now)
+            yield Member(
+                pod=pod,
+                state=state,
+                serving=is_serving(pod),
+                revision=pod.meta.labels.get(REVISION_LABEL, ""),
+                evidence=_evidence(pod, now) if state is State.WARM else 0,
+            )
+
+
+def is_serving(pod: PodView) -> bool:
+    return pod.meta.labels.get(ROLE_LABEL, SERVING) == SERVING
+
+
+def is_warm(pod: PodView) -> bool:
+    return pod.is_true(WARM_CONDITION) and pod.is_true("Ready")
+
+
+def time_of(pod: PodView, annotation: str) -> datetime | None:
+    """None also where somebody has written there what is no time."""
+    try:
+        found = parse_time(pod.meta.annotations.get(annotation))
+    except ValueError:
+        return None
+    return found if found is not None and found.tzinfo is not None else None
+
+
+def demoted_at(pod: PodView) -> datetime | None:
+    return time_of(pod, DEMOTED_AT)
+
+
+def given_up_at(pod: PodView) -> datetime | None:
+    """When a pod that was called counts as stuck; None for one that was not called."""
+    if not is_serving(pod) or is_warm(pod):
+        return None
+    warm = pod.conditions.get(WARM_CONDITION)
+    called = time_of(pod, PROMOTED_AT) or (warm.since if warm else None)
+    return called + WAKE_PATIENCE if called is not None else None
+
+
+def _state(pod: PodView, *, sleeping: bool, now: datetime) -> State:
+    if is_warm(pod):
+        return State.WARM
+    warm = pod.conditions.get(WARM_CONDITION)
+    if not sleeping or warm is None or warm.reason not in _SLEEP:
+        return State.COLD
+    given_up = given_up_at(pod)
+    if WAKE_FAILED_AT in pod.meta.annotations or (given_up is not None and now >= given_up):
+        return State.STUCK
+    return State.ASLEEP
+
+
+def _evidence(pod: PodView, now: datetime) -> int:
+    since = pod.conditions[WARM_CONDITION].since
+    return max(0, (now - since) // EVIDENCE_STEP) if since is not None else 0

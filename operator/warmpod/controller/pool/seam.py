@@ -1,0 +1,35 @@
+"""What the pool needs of the sidecars of engine pods, and nothing of how it gets there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from warmpod.controller.views import PodView
+
+
+@dataclass(frozen=True)
+class Load:
+    """Requests in an engine."""
+
+    running: int
+    waiting: int
+
+    @property
+    def idle(self) -> bool:
+        return not self.running and not self.waiting
+
+
+class SidecarError(Exception):
+    """A sidecar gave no answer, or refused; the text names the pod and says why."""
+
+
+class Sidecars(Protocol):
+    async def sleep(self, pod: PodView) -> None:
+        """Has the engine put to sleep once it is idle; fine if it sleeps. Raises SidecarError."""
+
+    async def wake(self, pod: PodView) -> None:
+        """Begins to wake the engine; fine if it wakes up or is awake. Raises SidecarError."""
+
+    async def load(self, pod: PodView) -> Load | None:
+        """None: no answer. Raises nothing."""

@@ -1,0 +1,37 @@
+"""What the pool decides on, taken from what was observed."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from warmpod.api import WarmModel
+from warmpod.controller import demand
+from warmpod.controller.observed import Observed
+from warmpod.controller.pool.decision import Situation
+from warmpod.controller.views import WorkloadView
+
+#: The Deployment controller's word for a rollout that is done; it keeps it when pods are not Ready
+#: later (k8s.io/kubernetes/pkg/controller/deployment/util: NewRSAvailableReason).
+_DONE = "NewReplicaSetAvailable"
+
+
+def of(observed: Observed, model: WarmModel, now: datetime) -> Situation:
+    workload = observed.deployment
+    return Situation(
+        pods=observed.engine_pods,
+        demand=demand.of(model),
+        current=observed.target,
+        sleeping=model.spec.standby.state == "Sleeping",
+        unaccepted=observed.unaccepted,
+        idle=observed.idle,
+        grace=timedelta(seconds=model.spec.pod.termination_grace_period_seconds),
+        desired=workload.desired if workload is not None else None,
+        rolled_out=workload is not None and _is_rolled_out(workload, observed.target),
+        now=now,
+    )
+
+
+def _is_rolled_out(workload: WorkloadView, current: str) -> bool:
+    progressing = workload.conditions.get("Progressing")
+    done = progressing is not None and progressing.reason == _DONE
+    return workload.observed and workload.template == current and done
