@@ -121,6 +121,7 @@ ACCEPTED: dict[str, dict[str, Any]] = {
     },
     "gpus": {"engine.resources": {"limits": {"nvidia.com/gpu": 1, "memory": "32Gi"}}},
     "no standby": {"standby": {"replicas": 0, "state": "Awake"}},
+    "standby": {"standby": {"replicas": 2, "state": "Sleeping", "maxUnfilledSeconds": 600}},
     "no cache": {"compileCache.store": "None"},
     "open when warm-up fails": {"warmup.onFailure": "Open"},
     "restart when warm-up fails": {"warmup": {"onFailure": "Restart", "maxRestarts": 2}},
@@ -269,13 +270,11 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
     "size zero": ({"weights.size": "0"}, ["spec.weights.size", "more than 0"]),
     "size that is no quantity": ({"weights.size": "17 GB"}, ["spec.weights.size"]),
     "no such size": ({"weights.size": "1mi"}, ["spec.weights.size"]),
-    "standby replicas": (
-        {"standby.replicas": 1},
-        ["spec.standby.replicas", "not available", "raise spec.replicas"],
-    ),
-    "sleeping standby": (
-        {"standby.state": "Sleeping"},
-        ["spec.standby.state", "not available", "use Awake"],
+    "standby replicas below 0": ({"standby.replicas": -1}, ["spec.standby.replicas"]),
+    "no such standby state": ({"standby.state": "Dozing"}, ["spec.standby.state", "Sleeping"]),
+    "standby pods missing for no time": (
+        {"standby.maxUnfilledSeconds": 0},
+        ["spec.standby.maxUnfilledSeconds"],
     ),
     "cache on the node": (
         {"compileCache.store": "Node"},

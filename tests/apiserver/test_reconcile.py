@@ -35,8 +35,9 @@ def nodes(api: Api) -> Iterator[list[str]]:
 def ready(api: Api, namespace: str) -> Create:
     """Applies a WarmModel on the fake nodes and plays its pods until it is Ready."""
 
-    def apply(name: str, **spec: object) -> ModelView:
-        api.apply(warm_model(name, namespace, pod=ON_FAKE_NODES, **spec))
+    def apply(name: str, grace: int = 90, **spec: object) -> ModelView:
+        pod = {**ON_FAKE_NODES, "terminationGracePeriodSeconds": grace}
+        api.apply(warm_model(name, namespace, pod=pod, **spec))
         view = ModelView(api, name, namespace)
         play_until(api, view, lambda: view.condition("Ready").get("status") == "True")
         return view
@@ -76,7 +77,8 @@ def test_no_eligible_node_holds_nothing_back(api: Api, namespace: str) -> None:
 
 
 def test_scale_subresource_scales_the_deployment(api: Api, ready: Create, namespace: str) -> None:
-    view = ready("scaled")
+    # Nothing runs on a fake node, so nobody can say that a pod is idle: the shortest grace period.
+    view = ready("scaled", grace=30)
     api.patch("WarmModel", "scaled", namespace, {"spec": {"replicas": 3}}, subresource="scale")
     play_until(api, view, lambda: view.get()["status"].get("readyReplicas") == 3)
     scale = api.request(
@@ -85,7 +87,7 @@ def test_scale_subresource_scales_the_deployment(api: Api, ready: Create, namesp
     assert scale["status"]["replicas"] == 3
     assert "warmpod.io/role=serving" in scale["status"]["selector"]
     api.patch("WarmModel", "scaled", namespace, {"spec": {"replicas": 0}}, subresource="scale")
-    wait_until("no pod is left", lambda: not view.engine_pods(), timeout_s=60)
+    wait_until("no pod is left", lambda: not view.engine_pods(), timeout_s=120)
     assert view.get()["status"]["selector"] != ""
 
 

@@ -2,8 +2,8 @@
 
 python -m bench [SUBJECT...]
 
-Subjects: gate, footprint, operator, startup, pull, prefetched, features, for which KUBECONFIG names
-the local cluster; hashing, restart and residency need no cluster, but root.
+Subjects: gate, footprint, operator, startup, pull, prefetched, features, promotion, for which
+KUBECONFIG names the local cluster; hashing, restart and residency need no cluster, but root.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from bench import (
     hashing,
     operator_load,
     prefetched,
+    promotion,
     residency,
     startup,
     usage,
@@ -144,6 +145,11 @@ def bench_features_of(api: Api, spec: JsonObject) -> JsonObject:
     return result
 
 
+def bench_promotion(api: Api, node: Node) -> JsonObject:
+    with namespace(api) as name:
+        return promotion.measure(api, node, name)
+
+
 def simulated(api: Api, name: str) -> ModelView:
     api.apply(warm_model("bench", name, warmup={}))
     view = ModelView(api, "bench", name)
@@ -167,6 +173,7 @@ SUBJECTS: dict[str, Callable[[Api, Node], JsonObject]] = {
     "pull": bench_pull,
     "prefetched": bench_prefetched,
     "features": bench_features,
+    "promotion": bench_promotion,
 }
 
 

@@ -132,9 +132,7 @@ def _no_eligible_nodes(facts: Facts) -> Condition:
     worst = sorted(facts.unfit.items(), key=lambda item: (-item[1], item[0]))
     why = ", ".join(f"{count} {what}" for what, count in worst)
     nodes = sum(facts.unfit.values())
-    return Condition(
-        "False", reason, short(f"{reason.meaning} Of {nodes}: {why}. {reason.remedy}")
-    )
+    return Condition("False", reason, short(f"{reason.meaning} Of {nodes}: {why}. {reason.remedy}"))
 
 
 def _weights_resident(facts: Facts) -> Condition:

@@ -28,7 +28,7 @@ from warmpod.controller.observed import Failure, Observed, Refusal, StoredRevisi
 from warmpod.controller.plan import Plan, make
 from warmpod.controller.resolver import Resolution, Resolved
 from warmpod.controller.views import ModelView, PodView, RevisionView, WorkloadView, project
-from warmpod.protocol import RESIDENT_CONDITION, TIMELINE_CONDITION, WARM_CONDITION
+from warmpod.protocol import GROUP, RESIDENT_CONDITION, TIMELINE_CONDITION, WARM_CONDITION
 from warmpod.resources import revision
 from warmpod.resources.names import (
     COMPONENT_LABEL,
@@ -129,6 +129,8 @@ class PodWrapper:
     images: tuple[str, ...] = ()
     memory: str = "200Mi"
     labels: dict[str, str] = field(default_factory=dict)
+    annotations: dict[str, str] = field(default_factory=dict)
+    role: str = "serving"
     phase: str = "Pending"
     created: str = ago(minutes=2)
     deleting: bool = False
@@ -140,6 +142,17 @@ class PodWrapper:
 
     def of(self, template: str) -> PodWrapper:
         return replace(self, template=template)
+
+    def standby(self, **annotations: str) -> PodWrapper:
+        """Held back; annotations are written as `demoted_at=…`."""
+        return replace(self, role="standby").annotated(**annotations)
+
+    def annotated(self, **annotations: str) -> PodWrapper:
+        new = {f"{GROUP}/{name.replace('_', '-')}": text for name, text in annotations.items()}
+        return replace(self, annotations=self.annotations | new)
+
+    def asleep(self) -> PodWrapper:
+        return self.not_warm("Asleep").condition("Ready", "False")
 
     def on(self, node: str) -> PodWrapper:
         return replace(self, node=node)
@@ -249,11 +262,12 @@ class PodWrapper:
     def body(self) -> Object:
         labels = {COMPONENT_LABEL: self.component}
         if self.component == "engine":
-            labels |= {ROLE_LABEL: "serving", REVISION_LABEL: self.template}
+            labels |= {ROLE_LABEL: self.role, REVISION_LABEL: self.template}
         else:
             labels[PREFETCH_LABEL] = self.template
         meta = owned(self.name, **labels, **self.labels)
         meta["creationTimestamp"] = self.created
+        meta["annotations"] = self.annotations
         if self.deleting:
             meta["deletionTimestamp"] = ago(seconds=1)
         return {
@@ -326,6 +340,8 @@ class World:
     unmounted: dict[str, str] = field(default_factory=dict)
     failures: tuple[Failure, ...] = ()
     nodes: NodesSeen | None = None
+    unaccepted: frozenset[str] = frozenset()
+    idle: dict[str, datetime] = field(default_factory=dict)
 
     @property
     def parsed(self) -> WarmModel:
@@ -407,6 +423,8 @@ class World:
             unmounted=self.unmounted,
             failures=self.failures,
             nodes=self.nodes,
+            unaccepted=self.unaccepted,
+            idle=self.idle,
         )
 
     def _stored(self, found: Revision) -> StoredRevision:

@@ -102,8 +102,11 @@ class FakeKube:
 
     async def merge(self, kind: Kind, namespace: str, name: str, body: Object) -> Object:
         self._called("merge", kind, name)
-        known = self.objects[(kind, namespace, name)]
-        return deepcopy(self._store(kind, _merge(known, body)))
+        meta = body.get("metadata", {})
+        known = self._known(kind, namespace, name, meta.get("uid"))
+        if meta.get("resourceVersion") not in (None, known["metadata"]["resourceVersion"]):
+            raise ApiError(409, "Conflict", "the object has been modified")
+        return deepcopy(self._store(kind, _without_nulls(_merge(known, body))))
 
     async def merge_lists(self, kind: Kind, namespace: str, name: str, body: Object) -> Object:
         """Knows the one list that the operator changes this way: by `$patch: delete`."""
@@ -187,6 +190,13 @@ def _merge(known: Any, applied: Any) -> Any:
             for key in {**known, **applied}
         }
     return deepcopy(applied)
+
+
+def _without_nulls(obj: Any) -> Any:
+    """A merge patch takes away what it sets to null."""
+    if not isinstance(obj, dict):
+        return obj
+    return {key: _without_nulls(value) for key, value in obj.items() if value is not None}
 
 
 def _selected(obj: Object, selector: str) -> bool:

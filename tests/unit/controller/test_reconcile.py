@@ -111,7 +111,7 @@ class Cluster:
         metrics = Metrics(self.counters, self.cache)
         kube: Any = self.kube
         resolver: Any = self.resolver
-        idle = Idle()
+        self.idle = idle = Idle()
         self.reconciler = Reconciler(
             kube,
             self.cache,

@@ -26,7 +26,7 @@ CHILDREN: list[dict[str, Any]] = [
     deployment.build(MODEL, REVISION, 2),
     daemonset.build(MODEL, REVISION),
     service.build(MODEL),
-    disruption_budget.build(MODEL),
+    disruption_budget.build(MODEL, 2),
     rbac.role(MODEL),
     rbac.role_binding(MODEL),
     *filter(None, [rbac.service_account(MODEL)]),
@@ -151,8 +151,15 @@ def test_the_status_selector_says_the_same() -> None:
 def test_a_pod_that_is_not_warm_never_blocks_a_drain() -> None:
     spec = BY_KIND["PodDisruptionBudget"]["spec"]
     assert spec["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
-    assert spec["maxUnavailable"] == 1
     assert spec["selector"]["matchLabels"] == names.serving_labels("llama")
+
+
+@pytest.mark.parametrize(("serving", "kept"), [(0, 0), (1, 0), (2, 1), (5, 4)])
+def test_one_serving_pod_at_a_time_may_be_evicted(serving: int, kept: int) -> None:
+    """Whatever the Deployment's replicas are, which count standby pods, too."""
+    spec = disruption_budget.build(MODEL, serving)["spec"]
+    assert spec["minAvailable"] == kept
+    assert "maxUnavailable" not in spec
 
 
 def test_a_pod_may_report_and_look_at_its_model_and_no_more() -> None:

@@ -28,7 +28,7 @@ class Idle:
         return dict(self._since.get(key, ()))
 
     def keep(self, key: Key, uids: Iterable[str]) -> None:
-        """Forgets the pods of a WarmModel that nobody asks about any more: what they were is old."""
+        """Forgets all others: what is not asked for again and again is old."""
         known = self._since.get(key)
         if known is None:
             return
