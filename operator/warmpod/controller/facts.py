@@ -14,7 +14,7 @@ from warmpod.controller.nodes import pods, waiting
 from warmpod.controller.nodes.pods import holds_images
 from warmpod.controller.observed import Observed, Refusal
 from warmpod.controller.pool import PoolPlan, situation
-from warmpod.controller.pool.members import is_serving, is_warm, time_of
+from warmpod.controller.pool.members import State, is_serving, is_warm, state_of, time_of
 from warmpod.controller.problems import Area, Problem
 from warmpod.controller.resolver import NotFound
 from warmpod.controller.views import PodView, parse_time
@@ -231,8 +231,10 @@ def _problems(
     yield from mounts.of_pods(prefetch, Area.WEIGHTS, observed, model, now)
     yield from pods.problems(prefetch, observed.nodes)
     yield from rivalry.problems(observed, now)
+    sleeping = model.spec.standby.state == "Sleeping"
     for pod in engines:
-        yield from problems.of_engine_pod(pod, now)
+        if state_of(pod, sleeping=sleeping, now=now) is not State.ASLEEP:
+            yield from problems.of_engine_pod(pod, now)
     yield from mounts.of_pods(engines, Area.ENGINE, observed, model, now)
 
 

@@ -124,7 +124,7 @@ def decide(situation: Situation) -> PoolPlan:
         wake=tuple(member.pod for member in waking),
         sleep=tuple(member.pod for member in tired),
         ask=tuple(member.pod for member in asked.values()),
-        replicas=_replicas(demand.pods, len(draining), situation.desired),
+        replicas=_replicas(demand.pods, found, situation.desired, draining=bool(draining)),
         standby=len(held),
         filled=sum(_can_be_promoted(member, situation) for member in held),
         again=_again(waking, len(asked) > len(tired), bool(tired)),
@@ -174,17 +174,21 @@ def _may_have_requests(member: Member, situation: Situation) -> bool:
 def _is_idle(member: Member, situation: Situation) -> bool:
     """Whether it has had no request for long enough, and every node knows that it gets none."""
     since = situation.idle.get(member.uid)
-    if since is None:
+    if since is None or member.serving:
         return False
     demoted = demoted_at(member.pod)
     return situation.now - max(since, demoted or since) >= SETTLED
 
 
-def _replicas(wanted: int, draining: int, desired: int | None) -> int:
-    """Pods that drain keep the number from falling; they never make it rise."""
-    if desired is None:
+def _replicas(
+    wanted: int, found: tuple[Member, ...], desired: int | None, *, draining: bool
+) -> int:
+    """Which pods go is the ReplicaSet's choice, so while one drains only those may that it takes
+    first whatever else it knows: pods that are not Ready. The number never rises for a pod that
+    drains."""
+    if desired is None or not draining:
         return wanted
-    return max(wanted, min(desired, wanted + draining))
+    return max(wanted, min(desired, sum(member.ready for member in found)))
 
 
 def _to_wake(found: tuple[Member, ...], serving: frozenset[str]) -> list[Member]:

@@ -47,7 +47,6 @@ class Member:
     pod: PodView
     state: State
     serving: bool
-    """By its label; a pod without one serves, as its template says."""
     revision: str
     evidence: int
     """Age of its evidence, in steps; 0 where it is not warm."""
@@ -66,7 +65,7 @@ def members(pods: Iterable[PodView], *, sleeping: bool, now: datetime) -> Iterat
     """`sleeping`: whether pods that are asleep were put to sleep by us, and are ours to wake."""
     for pod in pods:
         if pod.alive and not pod.meta.deleting:
-            state = _state(pod, sleeping=sleeping, now=now)
+            state = state_of(pod, sleeping=sleeping, now=now)
             yield Member(
                 pod=pod,
                 state=state,
@@ -77,7 +76,8 @@ def members(pods: Iterable[PodView], *, sleeping: bool, now: datetime) -> Iterat
 
 
 def is_serving(pod: PodView) -> bool:
-    return pod.meta.labels.get(ROLE_LABEL, SERVING) == SERVING
+    """As the Service sees it."""
+    return pod.meta.labels.get(ROLE_LABEL) == SERVING
 
 
 def is_warm(pod: PodView) -> bool:
@@ -106,7 +106,8 @@ def given_up_at(pod: PodView) -> datetime | None:
     return called + WAKE_PATIENCE if called is not None else None
 
 
-def _state(pod: PodView, *, sleeping: bool, now: datetime) -> State:
+def state_of(pod: PodView, *, sleeping: bool, now: datetime) -> State:
+    """`sleeping`: as of `members`."""
     if is_warm(pod):
         return State.WARM
     warm = pod.conditions.get(WARM_CONDITION)

@@ -12,6 +12,7 @@ from warmpod.controller.demand import Demand
 from warmpod.controller.meta import DELETION_COST
 from warmpod.controller.pool import PoolPlan, Situation, decide
 from warmpod.controller.pool.members import WAKE_PATIENCE
+from warmpod.controller.views import PodView
 
 CURRENT, OLD = "current000", "old0000000"
 GRACE = timedelta(seconds=90)
@@ -50,8 +51,8 @@ def changes(plan: PoolPlan) -> dict[str, str]:
     return {change.pod.meta.name: change.role for change in plan.changes}
 
 
-def names(pods: Iterable[object]) -> set[str]:
-    return {pod.meta.name for pod in pods}  # type: ignore[attr-defined]
+def names(pods: Iterable[PodView]) -> set[str]:
+    return {pod.meta.name for pod in pods}
 
 
 def warm(name: str) -> PodWrapper:
@@ -242,6 +243,20 @@ def test_an_unjudged_revision_does_not_fill_up() -> None:
             id="after its grace period",
         ),
         pytest.param([warm("a"), cold("b")], [], 2, 1, id="never took traffic"),
+        pytest.param(
+            [warm("a"), warm("b").standby(demoted_at=ago(seconds=9)), cold("c").standby()],
+            [],
+            3,
+            2,
+            id="drains, beside one that goes first",
+        ),
+        pytest.param(
+            [warm("a"), warm("b").standby(demoted_at=ago(seconds=9)), warm("c").standby()],
+            [],
+            3,
+            3,
+            id="drains, and might be chosen",
+        ),
         pytest.param(
             [warm("a"), warm("b").standby(demoted_at=ago(seconds=9))], [], 1, 1, id="never rises"
         ),
