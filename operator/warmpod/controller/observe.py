@@ -81,17 +81,14 @@ class Observer:
         self._idle.keep(key, ())
 
     def look(self, view: ModelView, failures: tuple[Failure, ...]) -> Observed:
-        """What is known already. Nothing is asked for: who serves is decided on this alone, and
-        whoever scales out waits for it."""
+        """What decides who serves, and no more, since whoever scales out waits for it: nothing is
+        asked for here, and nothing long is read."""
         key = view.meta.key
-        stored, unreadable = self._revisions(view)
         pods = [pod for pod in self._cache.owned(POD, key) if isinstance(pod, PodView)]
-        observed = Observed(
+        return Observed(
             settings=self._settings,
             view=view,
             model=self._parse(view),
-            revisions=stored,
-            unreadable=unreadable,
             daemon_sets=tuple(self._workloads(DAEMON_SET, view)),
             deployment=next(self._workloads(DEPLOYMENT, view), None),
             prefetch_pods=_of(pods, "prefetch"),
@@ -99,12 +96,15 @@ class Observer:
             failures=failures,
             idle=self._idle.of(key),
         )
-        nodes = self._fleet.look(key, _placement(observed), observed.prefetch_pods)
-        return replace(observed, nodes=nodes)
 
     async def complete(self, observed: Observed) -> Observed:
-        """With what must be asked for, which is only asked for when it can matter."""
-        model = observed.model
+        """With everything else, also what must be asked for; that is only asked for when it can
+        matter."""
+        key, model = observed.view.meta.key, observed.model
+        stored, unreadable = self._revisions(observed.view)
+        observed = replace(observed, revisions=stored, unreadable=unreadable)
+        nodes = self._fleet.look(key, _placement(observed), observed.prefetch_pods)
+        observed = replace(observed, nodes=nodes)
         if isinstance(model, InvalidSpec) or model.deleting:
             return observed
         found = observed.present

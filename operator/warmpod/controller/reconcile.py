@@ -20,7 +20,7 @@ from warmpod.controller.observed import Failure, Observed
 from warmpod.controller.plan import Plan
 from warmpod.controller.pool import telling
 from warmpod.controller.pool.calls import Calls
-from warmpod.controller.pool.roles import Roles
+from warmpod.controller.pool.roles import Assigned, Roles
 from warmpod.controller.recorder import Recorder
 from warmpod.controller.residency import Residency
 from warmpod.controller.transitions import Transition, transitions
@@ -101,8 +101,7 @@ class Reconciler:
         failures: tuple[Failure, ...] = ()
         events: list[Transition] = []
         for _ in range(ROUNDS):
-            observed, assigned = await self._assign_roles(view, failures)
-            events += assigned
+            observed, assigned = await self._assign_roles(view, failures, events)
             plan = planning.make(await self._observer.complete(observed), self._now())
             if plan.pool is not None:
                 self._calls.start(view.meta.key, plan.pool)
@@ -111,24 +110,27 @@ class Reconciler:
                 await self._delete(deletion)
             await self._actions.apply(plan.pods)
             events += plan.events
-            pending = plan.pool is not None and plan.pool.changes
-            settled = not (outcome.wrote or plan.pods or pending) and outcome.failures == failures
-            failures = outcome.failures
+            failed = (*assigned.failures, *outcome.failures)
+            wrote = outcome.wrote or bool(plan.pods) or _is_open(plan, assigned)
+            settled = not wrote and failed == failures
+            failures = failed
             if settled:
                 break
         return plan, events, settled
 
     async def _assign_roles(
-        self, view: ModelView, failures: tuple[Failure, ...]
-    ) -> tuple[Observed, list[Transition]]:
+        self, view: ModelView, failures: tuple[Failure, ...], events: list[Transition]
+    ) -> tuple[Observed, Assigned]:
         """Ahead of everything else, and of every question to the API server: that is what a
-        scale-out waits for. Returns what is observed after it."""
+        scale-out waits for. Returns what is observed after it; what is told of it goes to the
+        events."""
         observed = self._observer.look(view, failures)
         changes, serving = planning.roles(observed, self._now())
         if not changes:
-            return observed, []
-        done = await self._roles.apply(changes)
-        return self._observer.look(view, failures), list(telling.events(done, serving))
+            return observed, Assigned()
+        assigned = await self._roles.apply(changes)
+        events += telling.events(assigned.done, serving)
+        return self._observer.look(view, failures), assigned
 
     async def _delete(self, deletion: planning.Deletion) -> None:
         meta = deletion.meta
@@ -165,3 +167,8 @@ class Reconciler:
         for startup in new:
             self._metrics.startups.observe(startup)
         return [*transitions(previous, status), *map(startups.event, new)]
+
+
+def _is_open(plan: Plan, assigned: Assigned) -> bool:
+    """Whether roles are left to change, because pods were not what they were thought to be."""
+    return plan.pool is not None and bool(plan.pool.changes) and not assigned.failures

@@ -20,7 +20,7 @@ from unit.controller.builders import (
 )
 from unit.controller.test_reconcile import KEY, Cluster, bring_up
 from warmpod.controller.kinds import DEPLOYMENT, POD, WARM_MODEL
-from warmpod.controller.kube import Unreachable
+from warmpod.controller.kube import ApiError, Unreachable
 from warmpod.controller.pool.seam import Load
 from warmpod.resources.names import ROLE_LABEL
 
@@ -157,6 +157,15 @@ async def test_a_sleeping_pod_is_called(cluster: Cluster) -> None:
     await asyncio.sleep(0)
     assert ("wake", "spare") in cluster.sidecars.calls
     assert roles(cluster)["spare"] == "serving"
+
+
+async def test_a_role_that_may_not_be_written_does_not_hold_up_the_rest(cluster: Cluster) -> None:
+    refused = [ApiError(403, "Forbidden", "admission webhook says no")] * 9
+    cluster.kube.fail("merge", "Pod", *refused)
+    scale(cluster, replicas=2)
+    assert await cluster.reconcile() == 15
+    assert replicas(cluster) == 3
+    assert cluster.condition("Ready")["reason"] == "ChildRejected"
 
 
 @pytest.mark.parametrize("writes", range(8))

@@ -5,17 +5,31 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 
+from warmpod import reasons
 from warmpod.controller.cache import Cache
 from warmpod.controller.kinds import POD
 from warmpod.controller.kube import ApiError, Kube
 from warmpod.controller.metrics import Metrics
+from warmpod.controller.observed import Failure
 from warmpod.controller.pool.decision import RoleChange
 from warmpod.controller.views import Object
 from warmpod.controller.workqueue import RetryLater
 from warmpod.resources.names import ROLE_LABEL
 
 logger = logging.getLogger(__name__)
+
+#: The pod is not what it was, or is gone.
+_MOVED_ON = (404, 409)
+#: Somebody does not let us: an admission webhook, or missing rights.
+_REFUSED = (400, 403, 422)
+
+
+@dataclass(frozen=True)
+class Assigned:
+    done: tuple[RoleChange, ...] = ()
+    failures: tuple[Failure, ...] = ()
 
 
 class Roles:
@@ -24,9 +38,8 @@ class Roles:
         self._cache = cache
         self._metrics = metrics
 
-    async def apply(self, changes: Sequence[RoleChange]) -> tuple[RoleChange, ...]:
-        """Returns those that were carried out; a pod that is not what it was is left as it is, and
-        the cache knows what it is now.
+    async def apply(self, changes: Sequence[RoleChange]) -> Assigned:
+        """A pod that is not what it was is left as it is, and the cache knows what it is now.
 
         All promotions go out at once and before the demotions: endpoints follow pods in the order
         of their changes, so there is no moment with fewer pods than before. Raises RetryLater,
@@ -34,40 +47,49 @@ class Roles:
         """
         promotions = [change for change in changes if change.promotes]
         demotions = [change for change in changes if not change.promotes]
-        return (*await self._all(promotions), *await self._all(demotions))
+        results = [*await self._all(promotions), *await self._all(demotions)]
+        return Assigned(
+            done=tuple(result for result in results if isinstance(result, RoleChange)),
+            failures=tuple(result for result in results if isinstance(result, Failure)),
+        )
 
-    async def _all(self, changes: Sequence[RoleChange]) -> list[RoleChange]:
+    async def _all(self, changes: Sequence[RoleChange]) -> list[RoleChange | Failure | None]:
         tasks = (self._change(change) for change in changes)
         results = await asyncio.gather(*tasks, return_exceptions=True)
+        found: list[RoleChange | Failure | None] = []
         for result in results:
             if isinstance(result, BaseException):
                 raise result
-        return [change for change, done in zip(changes, results, strict=True) if done]
+            found.append(result)
+        return found
 
-    async def _change(self, change: RoleChange) -> bool:
+    async def _change(self, change: RoleChange) -> RoleChange | Failure | None:
         meta = change.pod.meta
         self._metrics.writes.labels(POD.kind).inc()
         try:
             answer = await self._kube.merge(POD, *meta.key, _body(change))
         except ApiError as error:
-            if error.retry_after is not None:
-                raise RetryLater(error.retry_after, str(error)) from error
-            if error.status not in (404, 409):
-                raise
-            await self._look(change)
-            return False
+            return await self._judge(change, error)
         self._cache.upsert(POD, answer)
         logger.info("pod %s/%s: %s", *meta.key, change.role)
-        return True
+        return change
 
-    async def _look(self, change: RoleChange) -> None:
-        """It changed since it was decided about, or is gone."""
+    async def _judge(self, change: RoleChange, error: ApiError) -> Failure | None:
         meta = change.pod.meta
+        if error.retry_after is not None:
+            raise RetryLater(error.retry_after, str(error)) from error
+        if error.status in _REFUSED:
+            logger.warning("Pod %s/%s: %s", *meta.key, error)
+            where = f"Pod {meta.namespace}/{meta.name}"
+            return Failure(reasons.CHILD_REJECTED, where, error.message)
+        if error.status not in _MOVED_ON:
+            raise error
         found = await self._kube.get(POD, *meta.key)
         if found is None:
             self._cache.drop(POD, meta)
         else:
             self._cache.upsert(POD, found)
+        return None
 
 
 def _body(change: RoleChange) -> Object:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 
 from unit.controller.builders import NOW, PodWrapper
 from warmpod.controller.demand import Demand
@@ -131,16 +132,16 @@ class Cluster:
 
     def _writes(self) -> Iterator[Callable[[], None]]:
         for change in decide(self.situation()).changes:
-            yield lambda change=change: self._change(change)
+            yield partial(self._change, change)
         plan = decide(self.situation())
         for pod in plan.wake:
-            yield lambda name=pod.meta.name: self._wake(name)
+            yield partial(self._wake, pod.meta.name)
         for pod in plan.ask:
-            yield lambda pod=pod: self._ask(pod)
+            yield partial(self._ask, pod)
         for pod in plan.sleep:
-            yield lambda name=pod.meta.name: self._sleep(name)
+            yield partial(self._sleep, pod.meta.name)
         if plan.replicas != self.desired:
-            yield lambda: setattr(self, "desired", plan.replicas)
+            yield partial(setattr, self, "desired", plan.replicas)
         kept = {pod.meta.uid for pod in plan.ask}
         self.idle = {uid: since for uid, since in self.idle.items() if uid in kept}
 

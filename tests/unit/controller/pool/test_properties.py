@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from random import Random
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -100,9 +101,9 @@ def test_bounds(found: Situation) -> None:
 
 
 @given(situations, st.randoms())
-def test_the_order_of_pods_does_not_matter(found: Situation, random: object) -> None:
+def test_the_order_of_pods_does_not_matter(found: Situation, random: Random) -> None:
     shuffled = list(found.pods)
-    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    random.shuffle(shuffled)
     again = decide(replace(found, pods=tuple(shuffled)))
     assert roles(again) == roles(decide(found))
 

@@ -16,7 +16,7 @@ from warmpod.controller.kinds import POD
 from warmpod.controller.kube import ApiError
 from warmpod.controller.metrics import Metrics
 from warmpod.controller.pool import RoleChange, decide
-from warmpod.controller.pool.roles import Roles
+from warmpod.controller.pool.roles import Assigned, Roles
 from warmpod.controller.views import PodView
 from warmpod.controller.workqueue import RetryLater
 from warmpod.resources.names import ROLE_LABEL
@@ -54,7 +54,7 @@ def dead(name: str) -> PodWrapper:
 async def test_the_cache_knows_what_was_written() -> None:
     bench = Bench(dead("a"), engine("b").warm().standby(demoted_at="2030-01-01T11:00:00Z"))
     changes = bench.changes(1)
-    assert await bench.roles.apply(changes) == changes
+    assert (await bench.roles.apply(changes)).done == changes
     assert [name for verb, _, name in bench.kube.calls] == ["b", "a"], "promotions first"
     promoted = bench.known("b")
     assert promoted is not None
@@ -71,7 +71,7 @@ async def test_a_pod_that_changed_meanwhile_is_looked_at_again() -> None:
     bench = Bench(engine("a").warm(), engine("b").warm().standby())
     changes = bench.changes(2)
     bench.kube.put(dead("b").standby().of(CURRENT).body())
-    assert await bench.roles.apply(changes) == ()
+    assert await bench.roles.apply(changes) == Assigned()
     assert bench.role("b") == "standby"
     known = bench.known("b")
     assert known is not None
@@ -82,7 +82,7 @@ async def test_a_pod_that_is_gone_is_forgotten() -> None:
     bench = Bench(engine("b").warm().standby())
     changes = bench.changes(1)
     del bench.kube.objects[(POD, NAMESPACE, "b")]
-    assert await bench.roles.apply(changes) == ()
+    assert await bench.roles.apply(changes) == Assigned()
     assert bench.known("b") is None
 
 
@@ -100,3 +100,11 @@ async def test_a_busy_server_is_asked_later() -> None:
     with pytest.raises(RetryLater) as raised:
         await bench.roles.apply(bench.changes(1))
     assert raised.value.delay == 3
+
+
+async def test_a_pod_that_may_not_be_written_is_named() -> None:
+    bench = Bench(engine("a").warm().standby())
+    bench.kube.fail("merge", "Pod", ApiError(403, "Forbidden", "admission webhook says no"))
+    (failure,) = (await bench.roles.apply(bench.changes(1))).failures
+    assert failure.object == "Pod models/a"
+    assert failure.message == "admission webhook says no"
