@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from warmpod import reasons
 from warmpod.controller import conditions
+from warmpod.controller.condition import STANDBY_READY
 from warmpod.reasons import Reason
 
 
@@ -30,7 +31,7 @@ _TOLD = (
     conditions.PREFETCHED,
     conditions.WEIGHTS_RESIDENT,
     conditions.WARM,
-    conditions.STANDBY_READY,
+    STANDBY_READY,
 )
 #: Reasons of a condition that is not true (yet) while all goes well.
 _PROGRESS: frozenset[Reason] = frozenset(

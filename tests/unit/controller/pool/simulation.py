@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import partial
+from functools import lru_cache, partial
 
 from unit.controller.builders import NOW, PodWrapper
 from warmpod.controller.demand import Demand
@@ -27,7 +27,7 @@ class Pod:
     name: str
     node: str
     state: str = "cold"
-    """cold, warm, asleep, waking, dead, or hung: asleep for ever."""
+    """cold, warm, asleep, waking, or hung: asleep for ever."""
     role: str = "serving"
     annotations: dict[str, str] = field(default_factory=dict)
     age: int = 0
@@ -39,19 +39,19 @@ class Pod:
         self.state, self.age = state, 0
 
     def view(self) -> PodView:
-        labels = {DELETION_COST: self.annotations.get(DELETION_COST, "0")}
-        wrapper = PodWrapper(
-            self.name,
-            "engine",
-            CURRENT,
-            node=self.node,
-            annotations={**self.annotations, **labels},
-            role=self.role,
-        )
-        if self.state == "warm":
-            return wrapper.warm().view()
-        reason = {"asleep": "Asleep", "hung": "Asleep", "waking": "Waking", "dead": "EngineDied"}
-        return wrapper.not_warm(reason.get(self.state, "WarmingUp")).view()
+        annotations = tuple(sorted(self.annotations.items()))
+        return _view(self.name, self.node, self.state, self.role, annotations)
+
+
+@lru_cache(4096)
+def _view(
+    name: str, node: str, state: str, role: str, annotations: tuple[tuple[str, str], ...]
+) -> PodView:
+    pod = PodWrapper(name, "engine", CURRENT, node=node, annotations=dict(annotations), role=role)
+    if state == "warm":
+        return pod.warm().view()
+    reason = {"asleep": "Asleep", "hung": "Asleep", "waking": "Waking"}
+    return pod.not_warm(reason.get(state, "WarmingUp")).view()
 
 
 class Cluster:
@@ -81,7 +81,6 @@ class Cluster:
                 pod.requests = 5
             else:
                 pod.requests = max(0, pod.requests - 1)
-        self._replica_set()
 
     def _replica_set(self) -> None:
         wanted = self.desired or 0
@@ -109,12 +108,14 @@ class Cluster:
     # --- the operator -----------------------------------------------------------------------------
 
     def reconcile(self, writes: int | None = None) -> None:
-        """Carries out a decision; dies after so many writes, if it says so."""
+        """Carries out a decision; dies after so many writes, if it says so. The ReplicaSet's
+        controller is faster than the next decision."""
         for number, write in enumerate(self._writes()):
             if number == writes:
                 self.idle = {}
-                return
+                break
             write()
+        self._replica_set()
 
     def situation(self) -> Situation:
         return Situation(

@@ -10,6 +10,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.generated import generated
 from unit.controller.builders import NOW, PodWrapper, ago, engine
 from unit.controller.pool.simulation import Cluster
 from unit.controller.pool.test_decision import CURRENT, OLD, situation
@@ -61,6 +62,7 @@ situations = st.builds(
 )
 
 
+@generated(400)
 @given(situations)
 def test_never_fewer_warm_pods_serve_than_can(found: Situation) -> None:
     after = applied(found, decide(found))
@@ -70,6 +72,7 @@ def test_never_fewer_warm_pods_serve_than_can(found: Situation) -> None:
     assert sum(map(is_serving, usable)) == min(found.demand.serving, len(can))
 
 
+@generated(400)
 @given(situations)
 def test_deciding_again_changes_nothing(found: Situation) -> None:
     plan = decide(found)
@@ -79,6 +82,7 @@ def test_deciding_again_changes_nothing(found: Situation) -> None:
     assert (again.standby, again.filled) == (plan.standby, plan.filled)
 
 
+@generated(400)
 @given(situations)
 def test_only_as_many_serve_as_asked_for(found: Situation) -> None:
     after = applied(found, decide(found))
@@ -86,6 +90,7 @@ def test_only_as_many_serve_as_asked_for(found: Situation) -> None:
     assert sum(map(is_serving, usable)) <= found.demand.serving
 
 
+@generated(400)
 @given(situations)
 def test_bounds(found: Situation) -> None:
     plan = decide(found)
@@ -100,6 +105,7 @@ def test_bounds(found: Situation) -> None:
     assert plan.due is None or plan.due > found.now
 
 
+@generated(400)
 @given(situations, st.randoms())
 def test_the_order_of_pods_does_not_matter(found: Situation, random: Random) -> None:
     shuffled = list(found.pods)
@@ -142,6 +148,7 @@ steps = st.tuples(
 )
 
 
+@generated(600)
 @given(st.booleans(), st.lists(steps, max_size=8))
 def test_an_operator_that_dies_anywhere_leaves_what_the_next_one_finishes(
     sleeping: bool, course: list[tuple[str, int, int, int, int | None, int]]
@@ -176,9 +183,9 @@ def happen(cluster: Cluster, what: str, serving: int, standby: int, which: int) 
 
 
 def settle(cluster: Cluster) -> None:
-    """Long enough for a hung pod to be given up, and for all others to do what they are to do."""
-    end = cluster.now + timedelta(seconds=90)
-    while cluster.now < end:
+    """At most as long as hung pods take to be given up, one after another."""
+    end = cluster.now + timedelta(seconds=120)
+    while cluster.now < end and not finished(cluster):
         cluster.tick()
         cluster.reconcile()
 
