@@ -221,7 +221,7 @@ def _stalled(facts: Facts, ready: Condition) -> Condition:
 
 
 def _stops(problem: Problem, facts: Facts, ready: Condition) -> bool:
-    if ready.status != "True":
+    if ready.status != "True" or problem.reason == reasons.ROLLOUT_REJECTED:
         return True
     return facts.previous_serves and (not problem.node or facts.nodes.hopeless)
 
@@ -231,7 +231,9 @@ def _reconciling(facts: Facts, ready: Condition, stalled: Condition) -> Conditio
         return Condition("False", stalled.reason, stalled.message)
     if ready.status == "True" and not facts.held_back:
         return Condition("False", reasons.UP_TO_DATE, reasons.UP_TO_DATE.meaning)
-    return Condition("True", reasons.PROGRESSING, ready.message)
+    reason = reasons.PROGRESSING if facts.step.has_room else reasons.ROLLOUT_ONE_BY_ONE
+    told = [ready.message, *([facts.step.why] if facts.step.why else [])]
+    return Condition("True", reason, _join(*told))
 
 
 def _beginning(facts: Facts) -> Condition:

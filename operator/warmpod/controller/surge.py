@@ -8,7 +8,7 @@ does not know (affinity between pods, spread, ports, volumes) only the scheduler
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,8 @@ Object = Mapping[str, Any]
 Requests = Mapping[str, int]
 
 PODS = "pods"
+#: Nodes that a message names.
+NAMED = 3
 _IN_BYTES = ("memory", "ephemeral-storage", "hugepages-")
 
 
@@ -30,8 +32,6 @@ class PodUse:
 
     model: Key | None
     """The WarmModel whose engine it is; None for anything else."""
-    leaving: bool
-    """Whether it is being deleted."""
     requests: Requests
 
 
@@ -44,47 +44,47 @@ class NodeUse:
 
 @dataclass(frozen=True)
 class Room:
-    """What was found, at a moment, for one more pod of a template."""
+    """What was found for one pod more than is asked for."""
 
     fits: bool
     why: str
-    """With the node and the numbers, as a part of a sentence."""
+    """With the numbers, as a part of a sentence."""
 
 
-def find(model: Key, wanted: Requests, nodes: Iterable[NodeUse], eligible: int) -> Room:
-    """`nodes`: those that were looked at, of all that are eligible.
+@dataclass(frozen=True)
+class Places:
+    """How many pods of a template a node could have if none of the model were there: so it does
+    not matter how far a rollout is, nor which of its pods were there when the nodes were asked."""
 
-    What the model's own leaving pods hold counts as free: it will be in a moment, and the scheduler
-    waits for it.
-    """
-    looked_at = tuple(nodes)
-    lacks = {node.name: _lacks(model, wanted, node) for node in looked_at}
-    for name, lacking in lacks.items():
-        if not lacking:
-            return Room(True, f"node {name} has room for one more pod ({told(wanted)})")
-    if not looked_at:
-        return Room(False, f"there is no node for one more pod ({told(wanted)})")
-    nearest = min(lacks, key=lambda name: (len(lacks[name]), name))
-    others = f" of {eligible}" if eligible > len(looked_at) else ""
-    return Room(
-        False,
-        f"none of {len(looked_at)}{others} nodes has room for one more pod ({told(wanted)}); "
-        f"node {nearest} has free: {', '.join(lacks[nearest])}",
-    )
+    node: str
+    count: int
+    shortest: str
+    """What there is least of, as `nvidia.com/gpu (1 of 8 not taken by others)`."""
 
 
-def _lacks(model: Key, wanted: Requests, node: NodeUse) -> tuple[str, ...]:
-    """What is too little there, as `0 of 8 nvidia.com/gpu`."""
+def places(model: Key, wanted: Requests, node: NodeUse) -> Places:
     used: Counter[str] = Counter()
     for pod in node.pods:
-        if not (pod.leaving and pod.model == model):
+        if pod.model != model:
             used.update(pod.requests)
-    return tuple(
-        f"{_shown(name, max(0, _of(node, name) - used[name]))} of {_shown(name, _of(node, name))} "
-        f"{name}"
-        for name, number in sorted(wanted.items())
-        if number > 0 and used[name] + number > _of(node, name)
-    )
+    free = {name: max(0, _of(node, name) - used[name]) for name, n in wanted.items() if n > 0}
+    counts = {name: number // wanted[name] for name, number in free.items()}
+    name = min(counts, key=lambda name: (counts[name], name == PODS, name))
+    of = f"{_shown(name, free[name])} of {_shown(name, _of(node, name))}"
+    return Places(node.name, counts[name], f"{name} ({of} not taken by others)")
+
+
+def judge(wanted: Requests, needed: int, found: Sequence[Places], eligible: int) -> Room:
+    """`needed`: pods that are asked for, and one more. `found`: of the nodes that were looked at,
+    of all that are `eligible`."""
+    count = sum(each.count for each in found)
+    there = f"{len(found)} of {eligible}" if eligible > len(found) else str(len(found))
+    sums = f"{needed} pods of {told(wanted)} are to be there for a while, and the {there} nodes"
+    if count >= needed:
+        return Room(True, f"{sums} have places for them")
+    words = f"{sums} have places for {count}"
+    short = [f"{each.node} is short of {each.shortest}" for each in found[:NAMED]]
+    return Room(False, ": ".join([words, *([", ".join(short)] if short else [])]))
 
 
 def _of(node: NodeUse, name: str) -> int:
@@ -118,13 +118,10 @@ def requests_of(spec: Object) -> Requests:
             peak |= running + asked
     for container in _objects(spec.get("containers")):
         running.update(_asked(container))
-    whole = Counter(dict(peak | running))
     # Requests of the pod as a whole, where it has them, stand for those of its containers.
-    whole.update(dict.fromkeys(own := _asked(spec), 0))
-    whole = Counter({name: own.get(name, number) for name, number in whole.items()})
+    whole = Counter({**(peak | running), **_asked(spec)})
     whole.update(_amounts(_object(spec.get("overhead"))))
-    whole[PODS] = 1
-    return dict(whole)
+    return {**whole, PODS: 1}
 
 
 def _asked(holder: Object) -> Counter[str]:

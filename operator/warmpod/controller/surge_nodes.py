@@ -1,20 +1,20 @@
 """Asks what the pods of nodes have reserved, pods of others included, which no watch tells.
 
-Only while a rollout is under way, node by node, and only until a node with room is found.
+Only while a rollout is under way, node by node, and only until there is room enough.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 
 from warmpod.controller import surge
 from warmpod.controller.kinds import POD
 from warmpod.controller.kube import ApiError, Kube, Object
 from warmpod.controller.meta import Key
 from warmpod.controller.node_view import NodeView
-from warmpod.controller.surge import NodeUse, PodUse, Requests, Room
+from warmpod.controller.surge import NodeUse, Places, PodUse, Requests, Room
 from warmpod.resources.names import COMPONENT_LABEL, MODEL_LABEL
 
 logger = logging.getLogger(__name__)
@@ -24,7 +24,7 @@ KNOWN_SECONDS = 10.0
 #: Seconds until the right to list pods is tried again.
 FORBIDDEN_SECONDS = 300.0
 #: Nodes that are looked at for one rollout; a cluster can have thousands.
-MOST_NODES = 50
+MOST_NODES = 200
 
 
 class SurgeNodes:
@@ -36,19 +36,22 @@ class SurgeNodes:
         self._known: dict[str, tuple[float, tuple[PodUse, ...]]] = {}
         self._forbidden_until = 0.0
 
-    async def room(self, model: Key, wanted: Requests, nodes: Iterable[NodeView]) -> Room | None:
-        """None where pods of all namespaces may not be listed. Raises ApiError, Unreachable."""
-        eligible = sorted(nodes, key=lambda node: (-sum(node.devices.values()), node.meta.name))
-        found = []
+    async def room(
+        self, model: Key, wanted: Requests, needed: int, nodes: Iterable[NodeView], own: Set[str]
+    ) -> Room | None:
+        """Whether that many pods have places. `own`: nodes that have pods of the model, which come
+        first. None where pods of all namespaces may not be listed. Raises ApiError, Unreachable."""
+        eligible = sorted(nodes, key=lambda node: _order(node, own))
+        found: list[Places] = []
         for node in eligible[:MOST_NODES]:
             pods = await self._pods(node.meta.name)
             if pods is None:
                 return None
-            found.append(NodeUse(node.meta.name, node.allocatable, pods))
-            room = surge.find(model, wanted, found[-1:], len(eligible))
-            if room.fits:
-                return room
-        return surge.find(model, wanted, found, len(eligible))
+            use = NodeUse(node.meta.name, node.allocatable, pods)
+            found.append(surge.places(model, wanted, use))
+            if sum(each.count for each in found) >= needed:
+                break
+        return surge.judge(wanted, needed, found, len(eligible))
 
     async def _pods(self, node: str) -> tuple[PodUse, ...] | None:
         now = self._clock()
@@ -78,12 +81,15 @@ class SurgeNodes:
         return tuple(found)
 
 
+def _order(node: NodeView, own: Set[str]) -> tuple[bool, int, str]:
+    return (node.meta.name not in own, -sum(node.devices.values()), node.meta.name)
+
+
 def _use(pod: Object) -> PodUse:
     metadata = pod["metadata"]
     labels = metadata.get("labels") or {}
     engine = labels.get(COMPONENT_LABEL) == "engine" and MODEL_LABEL in labels
     return PodUse(
         model=(metadata.get("namespace", ""), labels[MODEL_LABEL]) if engine else None,
-        leaving="deletionTimestamp" in metadata,
         requests=surge.requests_of(pod.get("spec") or {}),
     )

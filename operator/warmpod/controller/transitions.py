@@ -72,7 +72,9 @@ def _each(previous: dict[str, Any], new: dict[str, Any]) -> Iterator[Transition]
     for condition in new["conditions"]:
         old = before.get(condition["type"], {})
         same = (old.get("status"), old.get("reason")) == (condition["status"], condition["reason"])
-        if condition["type"] not in _TOLD or same:
+        if same or (
+            condition["type"] not in _TOLD and condition["reason"] != reasons.ROLLOUT_ONE_BY_ONE
+        ):
             continue
         if condition["status"] == "True":
             unproven = condition["reason"] == reasons.OPENED_UNPROVEN
