@@ -100,14 +100,14 @@ def _plan(observed: Observed, model: WarmModel, now: datetime) -> Plan:
     present = observed.present
     events: list[Transition] = []
     apply = list(_base(model))
+    for found in _concluded(observed, model, facts):
+        apply.append(revision.build(model, found.stored.revision, found.marks.annotations()))
+        events += _told(found)
     if present is not None:
         if present.view.meta.owner_uid != model.uid:
-            marks = rollout_marks.of(present)  # an orphan is adopted, with what is known of it
-            apply.append(revision.build(model, present.revision, marks.annotations()))
-        for found in _concluded(observed, model, facts):
-            annotations = found.marks.annotations()
-            apply.append(revision.build(model, found.stored.revision, annotations))
-            events += [found.event] if found.event else []
+            # An orphan is adopted, with what is known of it.
+            annotations = rollout_marks.of(present).annotations()
+            apply.append(revision.build(model, present.revision, annotations))
         apply += _workloads(observed, model, present.revision, facts)
     elif not _blocked(observed, facts):
         rendered = _render(observed, model)
@@ -178,6 +178,12 @@ def _concluded(observed: Observed, model: WarmModel, facts: Facts) -> Iterator[C
     if beginning is not None:
         found.setdefault(beginning.stored.revision.hash, beginning)
     return iter(found.values())
+
+
+def _told(found: Conclusion) -> Iterator[Transition]:
+    if found.reason is not None:
+        bad = found.reason == reasons.ROLLOUT_REJECTED
+        yield Transition("Warning" if bad else "Normal", found.reason, found.message)
 
 
 def _deletions(

@@ -78,12 +78,18 @@ def _no_room(observed: Observed, coming: str, now: datetime) -> str | None:
     for message, since in _unplaced(observed, coming):
         if not leaving and now - since >= PATIENCE:
             return f"the scheduler finds no place for one more pod ({message})"
-    return None if observed.room is None or observed.room.fits else observed.room.why
+    if observed.room is None or observed.room.fits or _surges(observed):
+        return None
+    return observed.room.why
 
 
 def _with_room(observed: Observed) -> str:
     """Where nobody could be asked, nothing is said."""
-    return f"{observed.room.why}: a new one comes before an old one goes" if observed.room else ""
+    if observed.room is None:
+        return ""
+    if not observed.room.fits:
+        return "one pod more than asked for is there until the new ones are warm"
+    return f"{observed.room.why}: a new one comes before an old one goes"
 
 
 def _unplaced(observed: Observed, coming: str) -> list[tuple[str, datetime]]:
@@ -98,6 +104,12 @@ def _unplaced(observed: Observed, coming: str) -> list[tuple[str, datetime]]:
         ):
             found.append((scheduled.message, scheduled.since))
     return found
+
+
+def _surges(observed: Observed) -> bool:
+    """Whether a pod that was added has its place: what becomes of nodes since takes it from none."""
+    placed = sum(bool(pod.node) for pod in _staying(observed))
+    return observed.deployment is not None and placed > observed.deployment.desired
 
 
 def _replaceable(observed: Observed, model: WarmModel) -> int:

@@ -18,9 +18,9 @@ from warmpod.controller.baseline import Baseline
 from warmpod.controller.observed import Observed, StoredRevision
 from warmpod.controller.problems import Area, Problem
 from warmpod.controller.rollout_marks import Marks, Rejection
-from warmpod.controller.transitions import Transition
 from warmpod.controller.views import PodView
 from warmpod.protocol import WARM_CONDITION
+from warmpod.reasons import Reason
 from warmpod.resources.names import REVISION_LABEL
 
 #: How long a warm pod's figures are waited for: its sidecar sends them right after it has opened
@@ -50,7 +50,9 @@ class Conclusion:
 
     stored: StoredRevision
     marks: Marks
-    event: Transition | None = None
+    reason: Reason | None = None
+    """Of an event; None for nothing that people want to be told."""
+    message: str = ""
 
 
 def of(observed: Observed, model: WarmModel) -> Verdicts:
@@ -181,9 +183,9 @@ def problem(observed: Observed, verdicts: Verdicts) -> Problem | None:
 
 def due(observed: Observed, verdicts: Verdicts, now: datetime) -> datetime | None:
     """When time alone leads to the next conclusion."""
-    if not verdicts.unjudged:
-        return None
     dates = [since + rollout_failures.PERSISTS for since in observed.failing.values()]
+    if not verdicts.unjudged:
+        dates = []
     for pod in observed.engine_pods:
         since = pod.conditions[WARM_CONDITION].since if _is_warm(pod) else None
         if since is not None:
@@ -214,14 +216,14 @@ def _judge(
         return _rejected(stored, Rejection(words, found.percent))
     else:
         words = f"{against} of revision {marks.previous}: {found}"
-    event = Transition("Normal", reasons.ROLLOUT_ACCEPTED, f"{stored.revision.hash}: {words}")
-    return replace(accepted, event=event)
+    message = f"revision {stored.revision.hash}: {words}"
+    return replace(accepted, reason=reasons.ROLLOUT_ACCEPTED, message=message)
 
 
 def _rejected(stored: StoredRevision, rejection: Rejection) -> Conclusion:
     message = f"revision {stored.revision.hash} is taken back: {rejection.why}"
-    event = Transition("Warning", reasons.ROLLOUT_REJECTED, message)
-    return Conclusion(stored, replace(rollout_marks.of(stored), rejection=rejection), event)
+    marks = replace(rollout_marks.of(stored), rejection=rejection)
+    return Conclusion(stored, marks, reasons.ROLLOUT_REJECTED, message)
 
 
 def _pods(observed: Observed, name: str) -> tuple[PodView, ...]:

@@ -78,13 +78,15 @@ def judge(wanted: Requests, needed: int, found: Sequence[Places], eligible: int)
     """`needed`: pods that are asked for, and one more. `found`: of the nodes that were looked at,
     of all that are `eligible`."""
     count = sum(each.count for each in found)
-    there = f"{len(found)} of {eligible}" if eligible > len(found) else str(len(found))
-    sums = f"{needed} pods of {told(wanted)} are to be there for a while, and the {there} nodes"
-    if count >= needed:
-        return Room(True, f"{sums} have places for them")
-    words = f"{sums} have places for {count}"
-    short = [f"{each.node} is short of {each.shortest}" for each in found[:NAMED]]
-    return Room(False, ": ".join([words, *([", ".join(short)] if short else [])]))
+    looked_at = str(len(found)) + (f" of {eligible}" if eligible > len(found) else "")
+    sums = (
+        f"one pod more than asked for makes {needed} ({told(wanted)} each), and there are places "
+        f"for {count} on {looked_at} node{'' if looked_at == '1' else 's'}"
+    )
+    if count >= needed or not found:
+        return Room(count >= needed, sums)
+    short = ", ".join(f"{each.node} is short of {each.shortest}" for each in found[:NAMED])
+    return Room(False, f"{sums}: {short}")
 
 
 def _of(node: NodeUse, name: str) -> int:
