@@ -507,6 +507,11 @@ ROLLOUT_ONE_BY_ONE = Reason(
     "No node has room for one pod more than is asked for, so old pods go before new ones come.",
     "Nothing to do. With room for one more pod, or a standby pod, no user notices a rollout.",
 )
+ROLLOUT_WAITS_FOR_ROOM = Reason(
+    "RolloutWaitsForRoom",
+    "New pods find no place, and what the old ones take would not be enough for them.",
+    "Add nodes, lower spec.engine.resources, or revert the spec.",
+)
 ROLLOUT_REJECTED = Reason(
     "RolloutRejected",
     "The first pod of the revision was slower than the one before, or did not become warm, so the "

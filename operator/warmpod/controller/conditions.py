@@ -231,9 +231,8 @@ def _reconciling(facts: Facts, ready: Condition, stalled: Condition) -> Conditio
         return Condition("False", stalled.reason, stalled.message)
     if ready.status == "True" and not facts.held_back:
         return Condition("False", reasons.UP_TO_DATE, reasons.UP_TO_DATE.meaning)
-    reason = reasons.PROGRESSING if facts.step.has_room else reasons.ROLLOUT_ONE_BY_ONE
     told = [ready.message, *([facts.step.why] if facts.step.why else [])]
-    return Condition("True", reason, _join(*told))
+    return Condition("True", facts.step.reason, _join(*told))
 
 
 def _beginning(facts: Facts) -> Condition:

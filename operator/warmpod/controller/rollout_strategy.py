@@ -16,6 +16,7 @@ from warmpod.controller.observed import Observed
 from warmpod.controller.rollout_verdict import Verdicts
 from warmpod.controller.views import PodView
 from warmpod.protocol import WARM_CONDITION
+from warmpod.reasons import Reason
 from warmpod.resources.deployment import Strategy
 from warmpod.resources.names import REVISION_LABEL, ROLE_LABEL, SERVING
 
@@ -30,10 +31,7 @@ class Step:
     strategy: Strategy = field(default_factory=Strategy)
     why: str = ""
     """For people; empty while no pods are replaced."""
-
-    @property
-    def has_room(self) -> bool:
-        return self.strategy.max_surge > 0
+    reason: Reason = reasons.PROGRESSING
 
 
 def under_way(observed: Observed, coming: str) -> bool:
@@ -56,6 +54,10 @@ def step(
     if full is None:
         asleep = 0 if held else sum(map(_is_asleep, _staying(observed)))
         return Step(Strategy(1, asleep, held), _with_room(observed))
+    if observed.room is not None and observed.room.places < _placed(observed):
+        # What an old pod gives up would not be enough for a new one.
+        words = f"{observed.room.why}; that is less than what is there, so no old pod goes for it"
+        return Step(Strategy(1, 0, held), words, reasons.ROLLOUT_WAITS_FOR_ROOM)
     at_once = 1 if held else _replaceable(observed, model)
     serve_on = at_once < len(_staying(observed))
     gap = "" if serve_on else ", and none serves until a new one is warm"
@@ -63,6 +65,7 @@ def step(
         Strategy(0, at_once, held),
         f"{full}, so {at_once} old pod{'s go' if at_once > 1 else ' goes'} before a new one "
         f"comes{gap}",
+        reasons.ROLLOUT_ONE_BY_ONE,
     )
 
 
@@ -73,14 +76,15 @@ def due(observed: Observed, coming: str, now: datetime) -> datetime | None:
 
 
 def _no_room(observed: Observed, coming: str, now: datetime) -> str | None:
-    """Why no pod is added before one goes; None where one is."""
+    """Why no pod is added before one goes; None where one is, and where nobody could be asked: who
+    does not know what a place takes cannot know that giving one up helps."""
+    if observed.room is None:
+        return None
     leaving = any(pod.alive and pod.meta.deleting for pod in observed.engine_pods)
     for message, since in _unplaced(observed, coming):
         if not leaving and now - since >= PATIENCE:
             return f"the scheduler finds no place for one more pod ({message})"
-    if observed.room is None or observed.room.fits or _surges(observed):
-        return None
-    return observed.room.why
+    return None if observed.room.fits or _surges(observed) else observed.room.why
 
 
 def _with_room(observed: Observed) -> str:
@@ -108,8 +112,11 @@ def _unplaced(observed: Observed, coming: str) -> list[tuple[str, datetime]]:
 
 def _surges(observed: Observed) -> bool:
     """Whether a pod that was added has its place: what becomes of nodes since takes it from none."""
-    placed = sum(bool(pod.node) for pod in _staying(observed))
-    return observed.deployment is not None and placed > observed.deployment.desired
+    return observed.deployment is not None and _placed(observed) > observed.deployment.desired
+
+
+def _placed(observed: Observed) -> int:
+    return sum(bool(pod.node) for pod in _staying(observed))
 
 
 def _replaceable(observed: Observed, model: WarmModel) -> int:

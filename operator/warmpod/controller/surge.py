@@ -47,6 +47,9 @@ class Room:
     """What was found for one pod more than is asked for."""
 
     fits: bool
+    places: int
+    """For pods of the template, if none of the model were there; more are not counted than are
+    needed."""
     why: str
     """With the numbers, as a part of a sentence."""
 
@@ -84,9 +87,9 @@ def judge(wanted: Requests, needed: int, found: Sequence[Places], eligible: int)
         f"for {count} on {looked_at} node{'' if looked_at == '1' else 's'}"
     )
     if count >= needed or not found:
-        return Room(count >= needed, sums)
+        return Room(count >= needed, count, sums)
     short = ", ".join(f"{each.node} is short of {each.shortest}" for each in found[:NAMED])
-    return Room(False, f"{sums}: {short}")
+    return Room(False, count, f"{sums}: {short}")
 
 
 def _of(node: NodeUse, name: str) -> int:

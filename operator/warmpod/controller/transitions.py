@@ -31,6 +31,10 @@ _TOLD = (
     conditions.WEIGHTS_RESIDENT,
     conditions.WARM,
 )
+#: Reasons of Reconciling that are told as well: they say what a rollout costs.
+_ROLLOUT: frozenset[Reason] = frozenset(
+    {reasons.ROLLOUT_ONE_BY_ONE, reasons.ROLLOUT_WAITS_FOR_ROOM}
+)
 #: Reasons of a condition that is not true (yet) while all goes well.
 _PROGRESS: frozenset[Reason] = frozenset(
     {
@@ -72,9 +76,8 @@ def _each(previous: dict[str, Any], new: dict[str, Any]) -> Iterator[Transition]
     for condition in new["conditions"]:
         old = before.get(condition["type"], {})
         same = (old.get("status"), old.get("reason")) == (condition["status"], condition["reason"])
-        if same or (
-            condition["type"] not in _TOLD and condition["reason"] != reasons.ROLLOUT_ONE_BY_ONE
-        ):
+        told = condition["type"] in _TOLD or condition["reason"] in _ROLLOUT
+        if same or not told:
             continue
         if condition["status"] == "True":
             unproven = condition["reason"] == reasons.OPENED_UNPROVEN

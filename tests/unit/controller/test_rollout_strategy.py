@@ -16,8 +16,8 @@ from warmpod.controller.surge import Room
 from warmpod.resources.deployment import Strategy
 from warmpod.resources.names import ROLE_LABEL
 
-FITS = Room(True, "there are places for 2")
-FULL = Room(False, "there are places for 1")
+FITS = Room(True, 2, "there are places for 2")
+FULL = Room(False, 1, "there are places for 1")
 
 OLD = World().store().prefetching(1, prefetch().resident())
 NEW = OLD.change(engine={"args": ["--new"]}).store(number=2)
@@ -60,7 +60,10 @@ def step(*pods: PodWrapper, room: Room | None, held: bool = False, of: str = "")
         pytest.param(
             step(old(), unplaced(seconds=20), room=FITS), 0, 1, id="the scheduler knows better"
         ),
-        pytest.param(step(old(), unplaced(minutes=5), room=None), 0, 1, id="and alone, too"),
+        pytest.param(step(old(), unplaced(minutes=5), room=None), 1, 0, id="but not alone"),
+        pytest.param(
+            step(old(), unplaced(minutes=5), room=Room(False, 0, "none")), 1, 0, id="in vain"
+        ),
         pytest.param(
             step(old("x").gone(), unplaced(minutes=5), room=FITS), 1, 0, id="a place is coming"
         ),
@@ -82,8 +85,9 @@ def test_pods_that_are_held_back_may_go_together(asked: int, at_once: int) -> No
     """As many as are there, and as the spec holds back; at least one, or nothing would move."""
     world = NEW.change(standby={"replicas": asked})
     pods = (old(), old("b", "standby"), old("c", "standby"))
+    room = Room(False, 3, "there are places for 3")
     found = rollout_strategy.step(
-        replace(world.deployed(*pods, of=OLD.hash), room=FULL).observed(),
+        replace(world.deployed(*pods, replicas=3, of=OLD.hash), room=room).observed(),
         world.parsed,
         NEW.hash,
         Verdicts(),
@@ -102,7 +106,7 @@ def test_pods_that_are_held_back_may_go_together(asked: int, at_once: int) -> No
             id="the only one",
         ),
         pytest.param(
-            (old("a"), old("b")),
+            (old("a"), old("b").on("")),
             "there are places for 1, so 1 old pod goes before a new one comes",
             id="one of two",
         ),
@@ -110,6 +114,12 @@ def test_pods_that_are_held_back_may_go_together(asked: int, at_once: int) -> No
 )
 def test_the_message_says_what_it_costs(pods: tuple[PodWrapper, ...], words: str) -> None:
     assert step(*pods, room=FULL).why == words
+
+
+def test_no_pod_is_given_up_in_vain() -> None:
+    found = step(old(), room=Room(False, 0, "there are places for 0"))
+    assert found.reason == "RolloutWaitsForRoom"
+    assert found.why.startswith("there are places for 0; ")
 
 
 def test_it_is_in_the_conditions_and_the_deployment() -> None:

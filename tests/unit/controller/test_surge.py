@@ -123,6 +123,7 @@ def test_the_message_has_the_numbers() -> None:
         "by others)"
     )
     assert judge(wanted, 1, [full], 1).fits
+    assert found.places == 1
     assert not judge(wanted, 1, [], 0).fits
 
 
