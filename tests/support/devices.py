@@ -1,4 +1,4 @@
-"""Devices that are a number for the scheduler: the local node has none, and no one looks for them."""
+"""Devices that are a number for the scheduler: the local node has none, and nobody uses them."""
 
 from __future__ import annotations
 

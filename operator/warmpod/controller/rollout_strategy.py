@@ -111,7 +111,7 @@ def _unplaced(observed: Observed, coming: str) -> list[tuple[str, datetime]]:
 
 
 def _surges(observed: Observed) -> bool:
-    """Whether a pod that was added has its place: what becomes of nodes since takes it from none."""
+    """Whether a pod that was added has its place, which nobody takes from it."""
     return observed.deployment is not None and _placed(observed) > observed.deployment.desired
 
 

@@ -122,13 +122,12 @@ class _History:
         """Whether it could: what was deleted to make room for the new weights does not come back
         while they are there."""
         found = self._observed.stored(name)
-        return (
-            found is not None
-            and name not in self._bad
-            and any(
-                workload.template == found.revision.prefetch_hash and not workload.meta.deleting
-                for workload in self._observed.daemon_sets
-            )
+        if found is None or name in self._bad:
+            return False
+        weights = found.revision.prefetch_hash
+        return weights == self._observed.weights or any(
+            workload.template == weights and not workload.meta.deleting
+            for workload in self._observed.daemon_sets
         )
 
 
@@ -183,9 +182,8 @@ def problem(observed: Observed, verdicts: Verdicts) -> Problem | None:
 
 def due(observed: Observed, verdicts: Verdicts, now: datetime) -> datetime | None:
     """When time alone leads to the next conclusion."""
-    dates = [since + rollout_failures.PERSISTS for since in observed.failing.values()]
-    if not verdicts.unjudged:
-        dates = []
+    failing = observed.failing.values() if verdicts.unjudged else ()
+    dates = [since + rollout_failures.PERSISTS for since in failing]
     for pod in observed.engine_pods:
         since = pod.conditions[WARM_CONDITION].since if _is_warm(pod) else None
         if since is not None:

@@ -259,7 +259,7 @@ class PodWrapper:
             labels |= {ROLE_LABEL: "serving", REVISION_LABEL: self.template}
         else:
             labels[PREFETCH_LABEL] = self.template
-        meta = owned(self.name, **labels, **self.labels)
+        meta = owned(self.name, **labels | self.labels)
         meta["creationTimestamp"] = self.created
         if self.deleting:
             meta["deletionTimestamp"] = ago(seconds=1)

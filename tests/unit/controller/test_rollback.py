@@ -17,10 +17,12 @@ from unit.controller.builders import (
     applied,
     engine,
     prefetch,
+    revision_view,
 )
 from warmpod.controller import rollout_failures, rollout_marks, rollout_verdict
 from warmpod.controller.baseline import Baseline
 from warmpod.controller.kinds import CONTROLLER_REVISION, DAEMON_SET
+from warmpod.controller.observed import StoredRevision
 from warmpod.controller.plan import Plan
 from warmpod.controller.rollout_marks import Marks, Rejection
 from warmpod.controller.rollout_verdict import FIGURES_DELAY, Verdicts
@@ -85,12 +87,8 @@ def written(world: World, plan: Plan) -> World:
     for obj in plan.apply:
         if obj["kind"] == "ControllerRevision":
             stored = next(s for s in world.stored if s.name == obj["metadata"]["name"])
-            probe = replace(world, stored=(stored,), marks={stored.hash: Marks()}).observed()
-            meta = replace(
-                probe.revisions[0].view.meta, annotations=obj["metadata"].get("annotations", {})
-            )
-            view = replace(probe.revisions[0].view, meta=meta)
-            marks[stored.hash] = rollout_marks.of(replace(probe.revisions[0], view=view))
+            view = revision_view(stored.name, obj["metadata"].get("annotations"))
+            marks[stored.hash] = rollout_marks.of(StoredRevision(view, stored))
     return replace(world, marks=marks)
 
 
@@ -357,15 +355,15 @@ def test_replicas_zero_keep_a_rejection_in_sight() -> None:
 
 
 def test_a_mark_of_a_person_counts() -> None:
-    found = rollout_marks.of(replace(OLD, marks={OLD.hash: PACE}).observed().revisions[0])
-    assert found == PACE
-    view = OLD.observed().revisions[0].view
     by_hand = {rollout_marks.REJECTED_ANNOTATION: "I do not like it"}
-    stored = replace(
-        OLD.observed().revisions[0],
-        view=replace(view, meta=replace(view.meta, annotations=by_hand)),
-    )
+    stored = StoredRevision(revision_view("llama-1", by_hand), OLD.stored[0])
     assert rollout_marks.of(stored).rejection == Rejection("I do not like it")
+
+
+def test_marks_are_read_as_they_were_written() -> None:
+    marks = replace(PACE, previous="0123456789", rejection=Rejection("slower — by 90 %", 90))
+    stored = StoredRevision(revision_view("llama-1", marks.annotations()), OLD.stored[0])
+    assert rollout_marks.of(stored) == marks
 
 
 # --- What is gone back to must be there -----------------------------------------------------------
