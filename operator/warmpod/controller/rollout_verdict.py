@@ -40,8 +40,12 @@ class Verdicts:
     kept: frozenset[str] = frozenset()
     """Revisions that may be gone back to: they and their weights are kept."""
 
+    @property
+    def unaccepted(self) -> frozenset[str]:
+        return self.rejected | self.unjudged
+
     def accepted(self, revision_hash: str) -> bool:
-        return revision_hash not in self.rejected and revision_hash not in self.unjudged
+        return revision_hash not in self.unaccepted
 
 
 @dataclass(frozen=True)
