@@ -91,7 +91,7 @@ def merge(
 def _ready(facts: Facts, warm: Condition) -> Condition:
     blocked = _first(facts, Area.SPEC)
     notices = [p for p in facts.problems if p.reason in NOTICES]
-    if warm.status == "True" and blocked is None:
+    if warm.status == "True" and blocked is None and not facts.taken_back:
         if facts.reachable < facts.wanted:
             waiting = reasons.WAITING_FOR_ENDPOINTS
             return Condition(_not_true(facts), waiting, f"{warm.message}. {waiting.meaning}")

@@ -112,6 +112,11 @@ class Facts:
         return self.held_back and 0 < self.wanted <= self.others
 
     @property
+    def taken_back(self) -> bool:
+        """Whether pods of this revision do not count any more."""
+        return self.wanted > 0 and self.revision in self.verdicts.rejected
+
+    @property
     def others_serve(self) -> bool:
         """Whether pods of another revision take traffic."""
         return self.ready > sum(pod.is_true("Ready") for pod in self.engine_pods)
