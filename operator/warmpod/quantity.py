@@ -29,15 +29,22 @@ _MEBIBYTE = 1024**2
 
 def to_bytes(quantity: int | str) -> int:
     """Bytes, rounded up as the API server does; ValueError if it is not a quantity."""
+    return int(_number(quantity).to_integral_value(ROUND_CEILING))
+
+
+def to_thousandths(quantity: int | str) -> int:
+    """Thousandths, in which Kubernetes counts processors, rounded up; ValueError as above."""
+    return int((_number(quantity) * 1000).to_integral_value(ROUND_CEILING))
+
+
+def _number(quantity: int | str) -> Decimal:
     match = _QUANTITY.match(str(quantity))
     if match is None:
         raise ValueError(f"{quantity!r} is not a quantity: write it like 17Gi")
     number, unit = match.group(1), match.group(2) or ""
     if unit in _BINARY or unit in _DECIMAL:
-        value = Decimal(number) * (_BINARY | _DECIMAL)[unit]
-    else:
-        value = Decimal(number) * Decimal(10) ** int(unit[1:])
-    return int(value.to_integral_value(ROUND_CEILING))
+        return Decimal(number) * (_BINARY | _DECIMAL)[unit]
+    return Decimal(number) * Decimal(10) ** int(unit[1:])
 
 
 def from_bytes(count: int) -> str:

@@ -502,6 +502,23 @@ PREVIOUS_REVISION_SERVES = Reason(
     "Pods of the previous revision serve as asked until the new revision may start.",
     "Nothing to do. WeightsResident says how far its weights are, Stalled if they cannot come.",
 )
+ROLLOUT_ONE_BY_ONE = Reason(
+    "RolloutOneByOne",
+    "No node has room for one pod more than is asked for, so old pods go before new ones come.",
+    "Nothing to do. With room for one more pod, or a standby pod, no user notices a rollout.",
+)
+ROLLOUT_WAITS_FOR_ROOM = Reason(
+    "RolloutWaitsForRoom",
+    "New pods find no place, and what the old ones take would not be enough for them.",
+    "Add nodes, lower spec.engine.resources, or revert the spec.",
+)
+ROLLOUT_REJECTED = Reason(
+    "RolloutRejected",
+    "The first pod of the revision was slower than the one before, or did not become warm, so the "
+    "revision before is there in its place.",
+    "Correct or revert the spec. To have it all the same: spec.rollout.onRegression: Proceed, or a "
+    "higher spec.rollout.tolerancePercent.",
+)
 WAITING_FOR_PODS = Reason("WaitingForPods", "The engine pods are being created and scheduled.")
 WAITING_FOR_DELETION = Reason(
     "WaitingForDeletion",
@@ -537,6 +554,10 @@ DIGEST_UNRESOLVED = Reason(
     "DigestUnresolved",
     "The registry did not say what a tag stands for, so the tag is used as written.",
     "Write the image by digest in the spec, so that every pod runs the same content.",
+)
+ROLLOUT_ACCEPTED = Reason(
+    "RolloutAccepted",
+    "The first pod of a new revision is warm and no slower than allowed; the others follow.",
 )
 WEIGHTS_RELEASED = Reason(
     "WeightsReleased",

@@ -127,10 +127,17 @@ def play(api: Api, pods: Iterable[JsonObject]) -> None:
             report(api, pod, type_, reason)
 
 
-def report(api: Api, pod: JsonObject, type_: str, reason: str, status: str = "True") -> None:
+def report(
+    api: Api,
+    pod: JsonObject,
+    type_: str,
+    reason: str,
+    status: str = "True",
+    message: str = "played by a test",
+) -> None:
     """Says in a pod's place what its agent or sidecar would say: nothing runs on a fake node."""
     metadata = pod["metadata"]
-    condition = {"type": type_, "status": status, "reason": reason, "message": "played by a test"}
+    condition = {"type": type_, "status": status, "reason": reason, "message": message}
     api.patch(
         "Pod",
         metadata["name"],

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warmpod.quantity import from_bytes, human, to_bytes
+from warmpod.quantity import from_bytes, human, to_bytes, to_thousandths
 
 
 @pytest.mark.parametrize(
@@ -28,6 +28,14 @@ from warmpod.quantity import from_bytes, human, to_bytes
 )
 def test_to_bytes(quantity: str | int, count: int) -> None:
     assert to_bytes(quantity) == count
+
+
+@pytest.mark.parametrize(
+    ("quantity", "thousandths"),
+    [("1", 1000), (2, 2000), ("500m", 500), ("0.1", 100), ("1.5", 1500), ("1u", 1), ("1k", 10**6)],
+)
+def test_to_thousandths(quantity: str | int, thousandths: int) -> None:
+    assert to_thousandths(quantity) == thousandths
 
 
 @pytest.mark.parametrize("quantity", ["", "Gi", "17 Gi", "17GB", "-1", -1, "1e", "1e999", "0x1"])

@@ -28,6 +28,7 @@ from warmpod.api.base import (
     rule,
     rules,
 )
+from warmpod.api.rollout import Rollout
 from warmpod.api.sources import Claim, ModelSource
 from warmpod.api.standby import Standby
 from warmpod.protocol import LAUNCHER_MOUNT, RUN_MOUNT, WARMUP_PORT
@@ -641,6 +642,9 @@ class WarmModelSpec(StrictBase):
     )
     standby: Standby = Field(
         default=Standby(), description="Warm pods that are held back for the next scale-out."
+    )
+    rollout: Rollout = Field(
+        default=Rollout(), description="How a new revision takes the place of the one before."
     )
     pod: Pod = Field(
         default=Pod(), description="Scheduling, volumes and security, as in a PodSpec."

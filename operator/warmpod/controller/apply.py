@@ -197,6 +197,8 @@ def _intact(obj: Object, live: View, written: _Written) -> bool:
         return True
     if not _within(obj["metadata"]["labels"], live.meta.labels):
         return False
+    if not _within(obj["metadata"].get("annotations", {}), live.meta.annotations):
+        return False
     if isinstance(live, WorkloadView):
         return written.meta.generation == live.meta.generation
     if isinstance(live, ChildView):

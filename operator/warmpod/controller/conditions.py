@@ -79,7 +79,7 @@ def merge(
 def _ready(facts: Facts, warm: Condition) -> Condition:
     blocked = _first(facts, Area.SPEC)
     notices = [p for p in facts.problems if p.reason in NOTICES]
-    if warm.status == "True" and blocked is None:
+    if warm.status == "True" and blocked is None and not facts.taken_back:
         if facts.reachable < facts.wanted:
             waiting = reasons.WAITING_FOR_ENDPOINTS
             return Condition(_not_true(facts), waiting, f"{warm.message}. {waiting.meaning}")
@@ -207,7 +207,7 @@ def _stalled(facts: Facts, ready: Condition) -> Condition:
 
 
 def _stops(problem: Problem, facts: Facts, ready: Condition) -> bool:
-    if ready.status != "True":
+    if ready.status != "True" or problem.reason == reasons.ROLLOUT_REJECTED:
         return True
     return facts.previous_serves and (not problem.node or facts.nodes.hopeless)
 
@@ -217,7 +217,8 @@ def _reconciling(facts: Facts, ready: Condition, stalled: Condition) -> Conditio
         return Condition("False", stalled.reason, stalled.message)
     if ready.status == "True" and not facts.held_back:
         return Condition("False", reasons.UP_TO_DATE, reasons.UP_TO_DATE.meaning)
-    return Condition("True", reasons.PROGRESSING, ready.message)
+    told = [ready.message, *([facts.step.why] if facts.step.why else [])]
+    return Condition("True", facts.step.reason, _join(*told))
 
 
 def _beginning(facts: Facts) -> Condition:

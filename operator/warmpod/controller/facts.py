@@ -8,15 +8,25 @@ from datetime import datetime, timedelta
 
 from warmpod import reasons
 from warmpod.api import WarmModel
-from warmpod.controller import mounts, pool, problems, rivalry, rollout
+from warmpod.controller import (
+    mounts,
+    pool,
+    problems,
+    rivalry,
+    rollout,
+    rollout_strategy,
+    rollout_verdict,
+)
 from warmpod.controller.condition import STANDBY_READY
 from warmpod.controller.nodes import pods, waiting
 from warmpod.controller.nodes.pods import holds_images
-from warmpod.controller.observed import Observed, Refusal
+from warmpod.controller.observed import Observed, Refusal, StoredRevision
 from warmpod.controller.pool import PoolPlan, situation
 from warmpod.controller.pool.members import State, is_serving, is_warm, state_of, time_of
 from warmpod.controller.problems import Area, Problem
 from warmpod.controller.resolver import NotFound
+from warmpod.controller.rollout_strategy import Step
+from warmpod.controller.rollout_verdict import Verdicts
 from warmpod.controller.views import PodView, parse_time
 from warmpod.engine import facts_of, ignored_loader
 from warmpod.protocol import RESIDENT_CONDITION
@@ -71,6 +81,11 @@ class Facts:
     """Whether the Deployment may have this revision."""
     held_back: bool
     """Whether the Deployment has the previous revision until then."""
+    verdicts: Verdicts
+    coming: StoredRevision | None
+    """The revision that the Deployment has or gets; None for no Deployment."""
+    step: Step
+    """How its pods take the place of others."""
     others: int
     """Serving pods of other revisions that are warm."""
     engine_pods: tuple[PodView, ...]
@@ -110,6 +125,11 @@ class Facts:
         return self.held_back and 0 < self.wanted <= self.others
 
     @property
+    def taken_back(self) -> bool:
+        """Whether pods of this revision do not count any more."""
+        return self.wanted > 0 and self.revision in self.verdicts.rejected
+
+    @property
     def others_serve(self) -> bool:
         """Whether pods of another revision take traffic."""
         return self.ready > sum(pod.is_true("Ready") for pod in self.engine_pods)
@@ -122,18 +142,25 @@ def gather(observed: Observed, model: WarmModel, now: datetime) -> Facts:
     prefetch = _prefetch_pods(observed)
     there = tuple(pod for pod in prefetch if pod.meta.uid not in observed.lost_images)
     eligible = _eligible(observed)
-    found = sorted(_problems(observed, model, engines, prefetch, now), key=lambda p: p.rank)
+    verdicts = rollout_verdict.of(observed, model)
+    found = sorted(
+        _problems(observed, model, engines, prefetch, verdicts, now), key=lambda p: p.rank
+    )
     nodes = rollout.nodes(eligible, there, found, now)
     verified = any(map(has_verified, prefetch))
     started = observed.deployment is not None and observed.deployment.template == revision
-    may_start = started or rollout.may_start(
-        nodes,
-        verified=verified,
-        waited_for=_is_waited_for(observed),
-        returning=observed.nodes is not None and observed.nodes.returning,
+    may_start = revision not in verdicts.rejected and (
+        started
+        or rollout.may_start(
+            nodes,
+            verified=verified,
+            waited_for=_is_waited_for(observed),
+            returning=observed.nodes is not None and observed.nodes.returning,
+        )
     )
     warm = [pod for pod in engines if is_warm(pod)]
     warm_serving = [pod for pod in warm if is_serving(pod)]
+    coming = _coming(observed, verdicts, may_start=may_start)
     return Facts(
         pool=pool.decide(situation.of(observed, model, now)),
         revision=revision,
@@ -154,6 +181,9 @@ def gather(observed: Observed, model: WarmModel, now: datetime) -> Facts:
         verified=verified,
         may_start=may_start,
         held_back=observed.deployment is not None and not may_start,
+        verdicts=verdicts,
+        coming=coming,
+        step=_step(observed, model, coming, verdicts, now),
         others=sum(is_warm(pod) for pod in serving if pod not in engines),
         engine_pods=engines,
         prefetch_pods=prefetch,
@@ -163,6 +193,29 @@ def gather(observed: Observed, model: WarmModel, now: datetime) -> Facts:
         max_unfilled_seconds=model.spec.standby.max_unfilled_seconds,
         now=now,
     )
+
+
+def _coming(observed: Observed, verdicts: Verdicts, *, may_start: bool) -> StoredRevision | None:
+    """No engine starts on weights that nobody has verified, nor before it is written down what
+    there is to go back to. Until then, the previous revision stays and goes on being scaled. Once
+    started, a revision is taken back only for what its engines showed."""
+    if may_start and rollout_verdict.beginning(observed) is None:
+        return observed.present
+    if verdicts.fallback is not None:
+        return verdicts.fallback
+    return observed.stored(observed.deployment.template) if observed.deployment else None
+
+
+def _step(
+    observed: Observed,
+    model: WarmModel,
+    coming: StoredRevision | None,
+    verdicts: Verdicts,
+    now: datetime,
+) -> Step:
+    if coming is None:
+        return Step()
+    return rollout_strategy.step(observed, model, coming.revision.hash, verdicts, now)
 
 
 def _is_reachable(pod: PodView, now: datetime) -> bool:
@@ -218,9 +271,12 @@ def _problems(
     model: WarmModel,
     engines: tuple[PodView, ...],
     prefetch: tuple[PodView, ...],
+    verdicts: Verdicts,
     now: datetime,
 ) -> Iterator[Problem]:
     yield from problems.of_failures(observed.failures)
+    if rejected := rollout_verdict.problem(observed, verdicts):
+        yield rejected
     yield from _creation(observed)
     yield from _refused(observed, model)
     yield from _notices(model)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from warmpod.controller.meta import Meta, Object, intern
-from warmpod.quantity import to_bytes
+from warmpod.quantity import to_bytes, to_thousandths
 from warmpod.resources.placement import is_extended
 
 #: Where a kubelet listens that does not say where.
@@ -28,8 +28,10 @@ class NodeView:
     unschedulable: bool
     taints: tuple[Taint, ...]
     """In the order of the node's spec."""
+    allocatable: Mapping[str, int]
+    """What pods may request in all, by resource; processors in thousandths."""
     memory: int
-    """Bytes that pods may request in all."""
+    """Bytes of memory of that."""
     devices: Mapping[str, int]
     """Extended resources that pods may request in all."""
     images: tuple[str, ...]
@@ -39,6 +41,11 @@ class NodeView:
     address: str
     """Internal IP; empty for none."""
     kubelet_port: int
+
+
+def amount(resource: str, quantity: int | str) -> int:
+    """In the unit in which that resource is reckoned here. ValueError if it is not a quantity."""
+    return to_thousandths(quantity) if resource == "cpu" else to_bytes(quantity)
 
 
 def node_view(meta: Meta, obj: Object) -> NodeView:
@@ -54,6 +61,7 @@ def node_view(meta: Meta, obj: Object) -> NodeView:
             Taint(intern(t["key"]), intern(t.get("value") or ""), intern(t["effect"]))
             for t in spec.get("taints") or []
         ),
+        allocatable={intern(k): amount(k, v) for k, v in allocatable.items()},
         memory=to_bytes(allocatable.get("memory", 0)),
         devices={intern(k): to_bytes(v) for k, v in allocatable.items() if is_extended(k)},
         # A tuple of shared names takes a twentieth of the memory of a set.

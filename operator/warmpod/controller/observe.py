@@ -9,8 +9,10 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from warmpod.api import InvalidSpec, WarmModel
-from warmpod.controller import mounts
+from warmpod.controller import demand, mounts, surge
+from warmpod.controller.baseline import hardware
 from warmpod.controller.cache import Cache
+from warmpod.controller.facts import gather
 from warmpod.controller.kinds import (
     CONTROLLER_REVISION,
     DAEMON_SET,
@@ -29,6 +31,10 @@ from warmpod.controller.nodes.placement import Placement
 from warmpod.controller.observed import Failure, Observed, Refusal, StoredRevision
 from warmpod.controller.pool.idle import Idle
 from warmpod.controller.resolver import Resolution, Resolver
+from warmpod.controller.rollout_failures import FailureWatch
+from warmpod.controller.rollout_strategy import under_way
+from warmpod.controller.surge import Room
+from warmpod.controller.surge_nodes import SurgeNodes
 from warmpod.controller.views import (
     Key,
     Meta,
@@ -72,11 +78,14 @@ class Observer:
         self._idle = idle
         self._clock = clock
         self._mount_events = MountEvents(kube, clock)
+        self._surge_nodes = SurgeNodes(kube, clock=clock)
+        self._failures = FailureWatch()
         self._levels: dict[str, tuple[float, PodSecurity]] = {}
         self._parsed: dict[Key, tuple[str, int, WarmModel | InvalidSpec]] = {}
 
     def forget(self, key: Key) -> None:
         self._parsed.pop(key, None)
+        self._failures.forget(key)
         self._fleet.forget(key)
         self._idle.keep(key, ())
 
@@ -85,10 +94,13 @@ class Observer:
         asked for here, and nothing long is read."""
         key = view.meta.key
         pods = [pod for pod in self._cache.owned(POD, key) if isinstance(pod, PodView)]
+        stored, unreadable = self._revisions(view)
         return Observed(
             settings=self._settings,
             view=view,
             model=self._parse(view),
+            revisions=stored,
+            unreadable=unreadable,
             daemon_sets=tuple(self._workloads(DAEMON_SET, view)),
             deployment=next(self._workloads(DEPLOYMENT, view), None),
             prefetch_pods=_of(pods, "prefetch"),
@@ -101,8 +113,6 @@ class Observer:
         """With everything else, also what must be asked for; that is only asked for when it can
         matter."""
         key, model = observed.view.meta.key, observed.model
-        stored, unreadable = self._revisions(observed.view)
-        observed = replace(observed, revisions=stored, unreadable=unreadable)
         nodes = self._fleet.look(key, _placement(observed), observed.prefetch_pods)
         observed = replace(observed, nodes=nodes)
         if isinstance(model, InvalidSpec) or model.deleting:
@@ -120,7 +130,33 @@ class Observer:
             resolutions=self._resolutions(model, found),
             refusals=refusals,
             unmounted=await self._unmounted(observed),
+            room=await self._room(observed, model),
+            failing=self._failures.look(
+                observed.view.meta.key, observed.engine_pods, datetime.now(UTC)
+            ),
+            hardware=self._hardware(observed),
         )
+
+    async def _room(self, observed: Observed, model: WarmModel) -> Room | None:
+        """For one pod more than is asked for, which matters while pods are replaced only."""
+        live, nodes = observed.deployment, observed.nodes
+        if live is None or nodes is None or not under_way(observed, observed.target):
+            return None
+        coming = gather(observed, model, datetime.now(UTC)).coming
+        if coming is None or not under_way(observed, coming.revision.hash):
+            return None
+        found = [self._fleet.hosts.get(name) for name in nodes.eligible]
+        return await self._surge_nodes.room(
+            observed.view.meta.key,
+            surge.requests_of(coming.revision.engine_template["spec"]),
+            1 + max(live.desired, demand.of(model).pods),
+            [node for node in found if node is not None],
+            {pod.node for pod in observed.engine_pods},
+        )
+
+    def _hardware(self, observed: Observed) -> Mapping[str, str]:
+        found = {pod.node: self._fleet.hosts.get(pod.node) for pod in observed.engine_pods}
+        return {name: hardware(node.meta.labels) for name, node in found.items() if node}
 
     def _parse(self, view: ModelView) -> WarmModel | InvalidSpec:
         key, meta = view.meta.key, view.meta

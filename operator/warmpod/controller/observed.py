@@ -10,6 +10,7 @@ from functools import cached_property
 from warmpod.api import InvalidSpec, WarmModel
 from warmpod.controller.nodes.seen import NodesSeen
 from warmpod.controller.resolver import Resolution
+from warmpod.controller.surge import Room
 from warmpod.controller.views import ModelView, PodView, RevisionView, WorkloadView
 from warmpod.reasons import Reason
 from warmpod.resources import revision
@@ -71,8 +72,13 @@ class Observed:
     """None where nodes are not watched."""
     failures: tuple[Failure, ...] = ()
     """Of this reconcile's own writes."""
-    unaccepted: frozenset[str] = frozenset()
-    """Revisions whose pods are not to serve while others can."""
+    room: Room | None = None
+    """For one pod more than is asked for; None while none is to be added, and where nobody may
+    ask."""
+    failing: Mapping[str, datetime] = field(default_factory=dict)
+    """Since when engine pods have had what keeps them from being warm, by the pod's uid."""
+    hardware: Mapping[str, str] = field(default_factory=dict)
+    """Which accelerators the nodes of engine pods have, as far as they tell."""
     idle: Mapping[str, datetime] = field(default_factory=dict)
     """Since when engine pods have no requests, by uid, of those that were asked."""
 

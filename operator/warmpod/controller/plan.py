@@ -7,7 +7,7 @@ it, nor what was done before.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -24,6 +24,7 @@ from warmpod.controller.pool import PoolPlan, RoleChange, readiness, situation
 from warmpod.controller.prefetching import Removal
 from warmpod.controller.problems import NOTICES
 from warmpod.controller.resolver import Resolution, Resolved, Unresolved
+from warmpod.controller.rollout_verdict import Conclusion
 from warmpod.controller.transitions import Transition
 from warmpod.controller.views import Meta
 from warmpod.resources import daemonset, deployment, disruption_budget, rbac, revision, service
@@ -104,20 +105,26 @@ def _plan(observed: Observed, model: WarmModel, now: datetime) -> Plan:
     present = observed.present
     events: list[Transition] = []
     apply = list(_base(model, facts))
+    for found in _concluded(observed, model, facts):
+        apply.append(revision.build(model, found.stored.revision, found.marks.annotations()))
+        events += _told(found)
     if present is not None:
         if present.view.meta.owner_uid != model.uid:
-            apply.append(revision.build(model, present.revision))  # an orphan is adopted
+            # An orphan is adopted, with what is known of it.
+            annotations = rollout_marks.of(present).annotations()
+            apply.append(revision.build(model, present.revision, annotations))
         apply += _workloads(observed, model, present.revision, facts)
     elif not _blocked(observed, facts):
         rendered = _render(observed, model)
         if rendered is not None:
             apply.append(revision.build(model, rendered))
             events += _revision_events(observed, model, rendered, facts)
-    removals = tuple(prefetching.removals(observed, now, complete=facts.nodes.complete))
+    complete, kept = facts.nodes.complete, facts.verdicts.kept
+    removals = tuple(prefetching.removals(observed, now, complete=complete, kept=kept))
     events += [removal.event for removal in removals]
     return Plan(
         apply=tuple(apply),
-        delete=tuple(_deletions(observed, removals)),
+        delete=tuple(_deletions(observed, removals, kept)),
         status=_status(observed, model, facts),
         events=tuple(events),
         requeue_after=_look_again(observed, facts),
@@ -162,29 +169,37 @@ def _workloads(
     observed: Observed, model: WarmModel, stored: Revision, facts: Facts
 ) -> Iterator[Object]:
     yield daemonset.build(model, stored)
-    template = _engine_revision(observed, stored, facts)
-    if template is not None:
-        yield deployment.build(model, template, facts.pool.replicas)
+    if facts.coming is not None:
+        template, strategy = facts.coming.revision, facts.step.strategy
+        yield deployment.build(model, template, facts.pool.replicas, strategy)
 
 
-def _engine_revision(observed: Observed, stored: Revision, facts: Facts) -> Revision | None:
-    """Which revision the Deployment has: no engine starts on weights that nobody has verified.
+def _concluded(observed: Observed, model: WarmModel, facts: Facts) -> Iterator[Conclusion]:
+    """What is to be written down about revisions, each once."""
+    found = {
+        each.stored.revision.hash: each
+        for each in rollout_verdict.conclusions(observed, model, facts.verdicts, facts.now)
+    }
+    beginning = rollout_verdict.beginning(observed)
+    if beginning is not None:
+        found.setdefault(beginning.stored.revision.hash, beginning)
+    return iter(found.values())
 
-    Until it may start, the previous one stays and goes on being scaled. Once started, a revision is
-    not taken back.
-    """
-    if facts.may_start:
-        return stored
-    previous = observed.stored(observed.deployment.template) if observed.deployment else None
-    return previous.revision if previous else None
+
+def _told(found: Conclusion) -> Iterator[Transition]:
+    if found.reason is not None:
+        bad = found.reason == reasons.ROLLOUT_REJECTED
+        yield Transition("Warning" if bad else "Normal", found.reason, found.message)
 
 
-def _deletions(observed: Observed, removals: Iterable[Removal]) -> Iterator[Deletion]:
+def _deletions(
+    observed: Observed, removals: Iterable[Removal], kept: Set[str]
+) -> Iterator[Deletion]:
     for removal in removals:
         yield Deletion(DAEMON_SET, removal.workload.meta)
     for view in observed.unreadable:
         yield Deletion(CONTROLLER_REVISION, view.meta)
-    alive = {observed.target} | set(_live(observed))
+    alive = {observed.target} | kept | set(_live(observed))
     newest = sorted(observed.revisions, key=_age, reverse=True)
     spare = [found for found in newest if found.revision.hash not in alive]
     for found in spare[KEPT_REVISIONS:]:
@@ -248,7 +263,12 @@ def _look_again(observed: Observed, facts: Facts) -> float | None:
     dates = [problem.due() for problem in (*facts.problems, *facts.node_problems)]
     dates += [problems.silent_from(pod) for pod in found]
     dates += [mounts.hanging_from(pod) for pod in found]
-    dates += [rivalry.due(observed, facts.now), readiness.unfilled_at(facts), facts.pool.due]
+    dates.append(rivalry.due(observed, facts.now))
+    dates.append(rollout_verdict.due(observed, facts.verdicts, facts.now))
+    if facts.coming is not None:
+        dates.append(rollout_strategy.due(observed, facts.coming.revision.hash, facts.now))
+    if facts.step.why:
+        times.append(rollout_strategy.RECHECK)
     times += [(due - facts.now).total_seconds() for due in dates if due and due > facts.now]
     return min(times, default=None)
 

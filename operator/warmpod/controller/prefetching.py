@@ -6,7 +6,7 @@ docs/decisions/0012 and 0013 have the reasons.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -26,9 +26,12 @@ class Removal:
     event: Transition
 
 
-def removals(observed: Observed, now: datetime, *, complete: bool) -> Iterator[Removal]:
-    """`complete`: the present revision's weights are wherever they can be."""
-    used = _used(observed)
+def removals(
+    observed: Observed, now: datetime, *, complete: bool, kept: Set[str] = frozenset()
+) -> Iterator[Removal]:
+    """`complete`: the present revision's weights are wherever they can be. `kept`: revisions that
+    may be gone back to."""
+    used = _used(observed, kept)
     if used is None or observed.present is None:
         return  # the present revision, not rendered yet, may share one of them
     for workload in observed.daemon_sets:
@@ -44,15 +47,17 @@ def removals(observed: Observed, now: datetime, *, complete: bool) -> Iterator[R
             yield _swapped(found)
 
 
-def _used(observed: Observed) -> set[str] | None:
+def _used(observed: Observed, kept: Set[str]) -> set[str] | None:
     """The weights that an engine reads, or would read if the Deployment made another pod. None
     where a revision is not stored any more, so that nobody can tell."""
-    used = {observed.weights_of(pod) for pod in observed.engine_pods if pod.alive}
+    used: set[str | None] = {observed.weights_of(pod) for pod in observed.engine_pods if pod.alive}
     if observed.deployment is not None:
         found = observed.stored(observed.deployment.template)
         used.add(found.revision.prefetch_hash if found else None)
     known = {weights for weights in used if weights is not None}
-    return known if known == used else None
+    if known != used:
+        return None
+    return known | {s.revision.prefetch_hash for s in map(observed.stored, kept) if s}
 
 
 def _no_longer_used(workload: WorkloadView) -> Removal:

@@ -123,6 +123,7 @@ _ORDER = (
     reasons.POD_SECURITY_VIOLATION,
     reasons.POD_CREATION_FAILED,
     reasons.WAITING_FOR_DELETION,
+    reasons.ROLLOUT_REJECTED,
     reasons.INVALID_IMAGE_NAME,
     reasons.ARCH_MISMATCH,
     reasons.IMAGE_NOT_FOUND,

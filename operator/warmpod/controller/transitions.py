@@ -33,6 +33,10 @@ _TOLD = (
     conditions.WARM,
     STANDBY_READY,
 )
+#: Reasons of Reconciling that are told as well: they say what a rollout costs.
+_ROLLOUT: frozenset[Reason] = frozenset(
+    {reasons.ROLLOUT_ONE_BY_ONE, reasons.ROLLOUT_WAITS_FOR_ROOM}
+)
 #: Reasons of a condition that is not true (yet) while all goes well.
 _PROGRESS: frozenset[Reason] = frozenset(
     {

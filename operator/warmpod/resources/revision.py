@@ -25,7 +25,7 @@ __all__ = ["Digests", "InvalidRevision", "Revision", "build", "compute_hash", "p
 
 _HASH_DIGITS = 10
 _PREFETCH_HASH_DIGITS = 8
-_NOT_IN_PODS = {"replicas", "standby"}
+_NOT_IN_PODS = {"replicas", "standby", "rollout"}
 
 
 class InvalidRevision(ValueError):
@@ -77,10 +77,15 @@ def render(
     )
 
 
-def build(model: WarmModel, revision: Revision) -> dict[str, Any]:
-    """The ControllerRevision that stores it; the API server lets nobody change its data."""
+def build(
+    model: WarmModel, revision: Revision, annotations: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """The ControllerRevision that stores it; the API server lets nobody change its data. Of its
+    annotations, those that are ours become these and no others."""
     metadata = names.child_metadata(model, revision.name, "engine")
     metadata["labels"][names.REVISION_LABEL] = revision.hash
+    if annotations:
+        metadata["annotations"] = dict(annotations)
     return {
         "apiVersion": "apps/v1",
         "kind": "ControllerRevision",

@@ -66,12 +66,14 @@ class Judgement:
 @dataclass(frozen=True, slots=True)
 class BucketFigures:
     """Medians in seconds: of the first round and of the last ones, and the time between tokens
-    of the last ones. `rounds` is the number of the first round that was as fast as the last."""
+    of the last ones. `rounds` is the number of the first round that was as fast as the last,
+    `fastest` the median of the best of all rounds."""
 
     first: float
     steady: float
     rounds: int
     inter_token: float | None
+    fastest: float
 
     @property
     def ratio(self) -> float:
@@ -175,6 +177,7 @@ def _figures(first_token: tuple[float, ...], inter_token: tuple[float, ...]) -> 
             if value <= steady or agree(value, steady)
         ),
         inter_token=median(inter_token[-WINDOW:]) if inter_token else None,
+        fastest=min(first_token),
     )
 
 

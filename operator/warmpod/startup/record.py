@@ -81,6 +81,8 @@ class Record:
     first_ttft_ms: float | None = None
     steady_ttft_ms: float | None = None
     worst: tuple[WorstBucket, ...] = ()
+    fastest: Mapping[str, float] = field(default_factory=dict)
+    """Time to first token in the best round, in milliseconds, of the buckets that are most used."""
     compare: Compared | None = None
     loader: LoaderChoice | None = None
     """None where vLLM loads as it does by itself."""
@@ -115,6 +117,7 @@ def of(content: Mapping[str, Any]) -> Record:
         first_ttft_ms=number(content.get("first_ttft_ms")),
         steady_ttft_ms=number(content.get("steady_ttft_ms")),
         worst=tuple(_worst(content.get("worst"))),
+        fastest=dict(_numbers(content.get("fastest"))),
         compare=_compared(content.get("compare")),
         loader=_loader(content.get("loader")),
     )

@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from warmpod.api import InvalidSpec, WarmModel
+from warmpod.controller.baseline import Baseline
 from warmpod.controller.kinds import (
     CONTROLLER_REVISION,
     DAEMON_SET,
@@ -27,6 +28,8 @@ from warmpod.controller.nodes.seen import NodesSeen
 from warmpod.controller.observed import Failure, Observed, Refusal, StoredRevision
 from warmpod.controller.plan import Plan, make
 from warmpod.controller.resolver import Resolution, Resolved
+from warmpod.controller.rollout_marks import Marks
+from warmpod.controller.surge import Room
 from warmpod.controller.views import ModelView, PodView, RevisionView, WorkloadView, project
 from warmpod.protocol import GROUP, RESIDENT_CONDITION, TIMELINE_CONDITION, WARM_CONDITION
 from warmpod.resources import revision
@@ -62,6 +65,10 @@ DIGESTS = {
     OTHER_IMAGE: OTHER_DIGEST,
 }
 SETTINGS = Settings(operator_image="registry.example.com/operator:v1")
+
+
+#: Of a revision whose first pod was warm long ago.
+ACCEPTED = Marks(baseline=Baseline("llama-old", "", {}))
 
 
 def ago(**delta: float) -> str:
@@ -265,7 +272,7 @@ class PodWrapper:
             labels |= {ROLE_LABEL: self.role, REVISION_LABEL: self.template}
         else:
             labels[PREFETCH_LABEL] = self.template
-        meta = owned(self.name, **labels, **self.labels)
+        meta = owned(self.name, **labels | self.labels)
         meta["creationTimestamp"] = self.created
         meta["annotations"] = self.annotations
         if self.deleting:
@@ -340,7 +347,11 @@ class World:
     unmounted: dict[str, str] = field(default_factory=dict)
     failures: tuple[Failure, ...] = ()
     nodes: NodesSeen | None = None
-    unaccepted: frozenset[str] = frozenset()
+    marks: dict[str, Marks] = field(default_factory=dict)
+    """Of revisions, by hash; those that are not named were accepted."""
+    room: Room | None = None
+    failing: dict[str, datetime] = field(default_factory=dict)
+    hardware: dict[str, str] = field(default_factory=dict)
     idle: dict[str, datetime] = field(default_factory=dict)
 
     @property
@@ -423,12 +434,15 @@ class World:
             unmounted=self.unmounted,
             failures=self.failures,
             nodes=self.nodes,
-            unaccepted=self.unaccepted,
+            room=self.room,
+            failing=self.failing,
+            hardware=self.hardware,
             idle=self.idle,
         )
 
     def _stored(self, found: Revision) -> StoredRevision:
-        return StoredRevision(revision_view(found.name), found)
+        marks = self.marks.get(found.hash, ACCEPTED)
+        return StoredRevision(revision_view(found.name, marks.annotations()), found)
 
     def plan(self, now: datetime = NOW) -> Plan:
         return make(self.observed(), now)
@@ -492,13 +506,13 @@ def _taint(text: str) -> Object:
     return {"key": key, "effect": effect} | ({"value": value} if value else {})
 
 
-def revision_view(name: str) -> RevisionView:
+def revision_view(name: str, annotations: dict[str, str] | None = None) -> RevisionView:
     found = project(
         CONTROLLER_REVISION,
         {
             "apiVersion": "apps/v1",
             "kind": "ControllerRevision",
-            "metadata": owned(name),
+            "metadata": {**owned(name), "annotations": annotations or {}},
         },
     )
     assert isinstance(found, RevisionView)

@@ -105,6 +105,17 @@ async def test_a_label_that_was_taken_off_comes_back(bench: Bench) -> None:
     assert (await bench.apply()).wrote
 
 
+async def test_an_annotation_of_ours_that_was_taken_off_comes_back(bench: Bench) -> None:
+    mark = {"warmpod.io/rejected": "slower"}
+    body = {**SERVICE_BODY, "metadata": {**SERVICE_BODY["metadata"], "annotations": mark}}
+    await bench.apply(body)
+    assert not (await bench.apply(body)).wrote
+    stored = bench.kube.find(SERVICE, NAME)
+    assert stored is not None
+    await bench.told(metadata={**stored["metadata"], "annotations": {}})
+    assert (await bench.apply(body)).wrote
+
+
 async def test_a_workload_is_compared_by_generation(bench: Bench) -> None:
     world = World().store()
     wanted = deployment.build(MODEL, world.stored[0], 1)

@@ -167,3 +167,4 @@ def test_nodes_belong_to_no_model() -> None:
     assert (found.images_listed, found.kubelet_port) == (2, 10250)
     assert found.memory == 32 * GIB
     assert dict(found.devices) == {"nvidia.com/gpu": 8}
+    assert found.allocatable == {"cpu": 8000, "memory": 32 * GIB, "nvidia.com/gpu": 8}

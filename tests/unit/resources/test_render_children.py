@@ -88,6 +88,27 @@ def test_deployment() -> None:
     assert spec["template"] is REVISION.engine_template
 
 
+def test_a_rollout_with_old_pods_given_up_first() -> None:
+    strategy = deployment.Strategy(max_surge=0, max_unavailable=2)
+    spec = deployment.build(MODEL, REVISION, 5, strategy)["spec"]
+    assert spec["strategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 2}
+    assert spec["minReadySeconds"] == deployment.MIN_READY_SECONDS
+
+
+def test_a_rollout_that_waits_for_a_verdict() -> None:
+    spec = deployment.build(MODEL, REVISION, 5, deployment.Strategy(held=True))["spec"]
+    assert spec["minReadySeconds"] == deployment.HELD_SECONDS
+    assert spec["minReadySeconds"] < spec["progressDeadlineSeconds"] < 2**31
+    assert spec["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
+
+
+def test_a_revision_has_the_annotations_that_are_given_and_no_others() -> None:
+    assert "annotations" not in revision.build(MODEL, REVISION, {})["metadata"]
+    found = revision.build(MODEL, REVISION, {"warmpod.io/previous": "x"})
+    assert found["metadata"]["annotations"] == {"warmpod.io/previous": "x"}
+    assert revision.parse(found) == REVISION
+
+
 @pytest.mark.parametrize(
     ("kind", "labels"),
     [

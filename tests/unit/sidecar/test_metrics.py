@@ -21,6 +21,7 @@ from warmpod.sidecar.record import Record
 class Figures:
     first: float
     steady: float
+    fastest: float = 0.01
 
 
 @pytest.fixture

@@ -170,6 +170,7 @@ def test_figures_of_a_bucket(
     assert figures.ratio == pytest.approx(first / steady)
     assert figures.rounds == rounds
     assert figures.inter_token is None
+    assert figures.fastest == pytest.approx(min(first_token) / 1000)
 
 
 def test_figures_cover_buckets_that_were_cut_and_rounds_that_failed() -> None:
@@ -179,8 +180,8 @@ def test_figures_cover_buckets_that_were_cut_and_rounds_that_failed() -> None:
         *rounds_of({"a": [100]}),
     ]
     assert bucket_figures(rounds) == {
-        "a": BucketFigures(0.9, 0.1, 2, None),
-        "b": BucketFigures(0.3, 0.3, 1, 0.02),
+        "a": BucketFigures(0.9, 0.1, 2, None, 0.1),
+        "b": BucketFigures(0.3, 0.3, 1, 0.02, 0.3),
     }
 
 

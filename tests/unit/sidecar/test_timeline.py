@@ -11,13 +11,20 @@ import pytest
 from warmpod.sidecar.boots import LauncherEvent
 from warmpod.sidecar.lifecycle import Evidence
 from warmpod.sidecar.silence import MOST_SPANS
-from warmpod.sidecar.timeline import LONGEST_MESSAGE, LONGEST_WHY, Played, Timeline
+from warmpod.sidecar.timeline import (
+    LONGEST_MESSAGE,
+    LONGEST_WHY,
+    MOST_FASTEST,
+    Played,
+    Timeline,
+)
 
 
 @dataclass(frozen=True)
 class Figures:
     first: float
     steady: float
+    fastest: float = 0.01
 
 
 def event(name: str, ts: float, boot: str = "a", **fields: Any) -> LauncherEvent:
@@ -85,6 +92,13 @@ def test_what_was_played_is_in_it() -> None:
     assert found["buckets"] == 31
     assert found["worst"] == [["b9", 900.0, 20.0], ["b7", 700.0, 20.0], ["b5", 500.0, 20.0]]
     assert found["compare"] == compared
+    assert found["fastest"] == {"b2": 10.0, "b9": 10.0, "b5": 10.0, "b7": 10.0}
+
+
+def test_only_the_most_used_buckets_are_told_with_their_best() -> None:
+    figures = {f"b{n}": Figures(1.0, 0.1) for n in range(3 * MOST_FASTEST)}
+    found = content(timeline(), played=Played(buckets=len(figures), figures=figures))
+    assert list(found["fastest"]) == [f"b{n}" for n in range(MOST_FASTEST)]
 
 
 def test_before_any_boot_there_is_nothing_to_show() -> None:

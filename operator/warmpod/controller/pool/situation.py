@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from warmpod.api import WarmModel
-from warmpod.controller import demand
+from warmpod.controller import demand, rollout_verdict
 from warmpod.controller.observed import Observed
 from warmpod.controller.pool.decision import Situation
 from warmpod.controller.views import WorkloadView
@@ -17,16 +17,19 @@ _DONE = "NewReplicaSetAvailable"
 
 def of(observed: Observed, model: WarmModel, now: datetime) -> Situation:
     workload = observed.deployment
+    verdicts = rollout_verdict.of(observed, model)
+    fallback = verdicts.fallback
+    current = fallback.revision.hash if fallback is not None else observed.target
     return Situation(
         pods=observed.engine_pods,
         demand=demand.of(model),
-        current=observed.target,
+        current=current,
         sleeping=model.spec.standby.state == "Sleeping",
-        unaccepted=observed.unaccepted,
+        unaccepted=verdicts.unaccepted,
         idle=observed.idle,
         grace=timedelta(seconds=model.spec.pod.termination_grace_period_seconds),
         desired=workload.desired if workload is not None else None,
-        rolled_out=workload is not None and _is_rolled_out(workload, observed.target),
+        rolled_out=workload is not None and _is_rolled_out(workload, current),
         now=now,
     )
 
