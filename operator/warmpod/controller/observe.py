@@ -91,20 +91,20 @@ class Observer:
 
     def look(self, view: ModelView, failures: tuple[Failure, ...]) -> Observed:
         """What decides who serves, and no more, since whoever scales out waits for it: nothing is
-        asked for here, and nothing long is read."""
+        asked for here, and revisions are read only where pods have several."""
         key = view.meta.key
         pods = [pod for pod in self._cache.owned(POD, key) if isinstance(pod, PodView)]
-        stored, unreadable = self._revisions(view)
+        engines = _of(pods, "engine")
+        several = len({pod.meta.labels.get(names.REVISION_LABEL) for pod in engines}) > 1
         return Observed(
             settings=self._settings,
             view=view,
             model=self._parse(view),
-            revisions=stored,
-            unreadable=unreadable,
+            revisions=self._revisions(view)[0] if several else (),
             daemon_sets=tuple(self._workloads(DAEMON_SET, view)),
             deployment=next(self._workloads(DEPLOYMENT, view), None),
             prefetch_pods=_of(pods, "prefetch"),
-            engine_pods=_of(pods, "engine"),
+            engine_pods=engines,
             failures=failures,
             idle=self._idle.of(key),
         )
@@ -113,6 +113,8 @@ class Observer:
         """With everything else, also what must be asked for; that is only asked for when it can
         matter."""
         key, model = observed.view.meta.key, observed.model
+        stored, unreadable = self._revisions(observed.view)
+        observed = replace(observed, revisions=stored, unreadable=unreadable)
         nodes = self._fleet.look(key, _placement(observed), observed.prefetch_pods)
         observed = replace(observed, nodes=nodes)
         if isinstance(model, InvalidSpec) or model.deleting:

@@ -19,7 +19,7 @@ class Idle:
     def note(self, key: Key, uid: str, load: Load | None, now: datetime) -> None:
         """A pod that gives no answer is not known to be idle."""
         known = self._since.setdefault(key, {})
-        if load is not None and load.idle:
+        if load is not None and not load.running and not load.waiting:
             known.setdefault(uid, now)
         else:
             known.pop(uid, None)

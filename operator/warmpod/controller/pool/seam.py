@@ -15,10 +15,6 @@ class Load:
     running: int
     waiting: int
 
-    @property
-    def idle(self) -> bool:
-        return not self.running and not self.waiting
-
 
 class SidecarError(Exception):
     """A sidecar gave no answer, or refused; the text names the pod and says why."""
