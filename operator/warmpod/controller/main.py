@@ -45,6 +45,7 @@ from warmpod.controller.recorder import Recorder
 from warmpod.controller.residency import Residency
 from warmpod.controller.resolver import Resolver
 from warmpod.controller.settings import InvalidSettings, OperatorSettings, from_environment
+from warmpod.controller.sidecars import Sidecars
 from warmpod.controller.sweep import Sweeper
 from warmpod.controller.views import Key
 from warmpod.controller.workqueue import WorkQueue, run_worker
@@ -92,12 +93,12 @@ class Operator:
         self.health.renewed_at = lambda: self.lease.renewed_at
         self.actions = NodeActions(kube, self.cache, self.metrics)
         self.taints = StartupTaints(self.cache, self.fleet, self.actions)
+        self.sidecars = Sidecars(kube, session, settings.namespace, settings.service_account)
+        rendering = Settings(settings.operator_image, settings.user)
         self.reconciler = Reconciler(
             kube,
             self.cache,
-            Observer(
-                kube, self.cache, self.resolver, self.fleet, Settings(settings.operator_image)
-            ),
+            Observer(kube, self.cache, self.resolver, self.fleet, rendering),
             Applier(kube, self.cache, self.metrics),
             self.actions,
             Recorder(kube, self.metrics, settings.identity),

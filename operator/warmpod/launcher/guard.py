@@ -72,9 +72,7 @@ class DevGuard:
     def _admits(self, headers: Iterable[tuple[bytes, bytes]]) -> bool:
         """Without a key nobody is let in."""
         given = [value for name, value in headers if name.lower() == _HEADER]
-        return bool(self._key) and any(
-            secrets.compare_digest(value, self._key) for value in given
-        )
+        return bool(self._key) and any(secrets.compare_digest(value, self._key) for value in given)
 
 
 def is_dev_path(scope: Message) -> bool:
