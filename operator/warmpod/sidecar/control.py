@@ -76,9 +76,7 @@ class Control:
         body = {
             "reason": verdict.reason if verdict else None,
             "message": verdict.message if verdict else None,
-            "replaying": orders.replaying,
-            "replays": orders.replays,
-            "replay_problem": orders.replay_problem,
+            "replay": orders.replay_state(),
         }
         return web.json_response(body, status=202)
 

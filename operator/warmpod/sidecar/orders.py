@@ -8,6 +8,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from warmpod.sidecar.engine import EngineError
 from warmpod.sidecar.power import Load, Power
@@ -45,8 +46,8 @@ class Orders:
         self._sleepless: tuple[float, str] | None = None
         # Exercises the boot again, once it is warm; returns what went wrong.
         self.replay: Callable[[], Awaitable[str]] | None = None
-        self.replays = 0
-        self.replay_problem = ""
+        self._replays = 0
+        self._replay_problem = ""
 
     @contextmanager
     def taken(self, tasks: asyncio.TaskGroup) -> Iterator[None]:
@@ -57,9 +58,13 @@ class Orders:
         finally:
             self._tasks = None
 
-    @property
-    def replaying(self) -> bool:
-        return "replay" in self._running
+    def replay_state(self) -> dict[str, Any]:
+        """How often it was exercised again, what was wrong the last time, whether it is now."""
+        return {
+            "times": self._replays,
+            "problem": self._replay_problem,
+            "running": "replay" in self._running,
+        }
 
     async def load(self) -> Load:
         load = await self._power.load()
@@ -110,8 +115,8 @@ class Orders:
 
     async def _play_again(self) -> None:
         if self.replay is not None:
-            self.replay_problem = await self.replay()
-            self.replays += 1
+            self._replay_problem = await self.replay()
+            self._replays += 1
 
     def _start(self, name: str, order: Callable[[], Awaitable[None]]) -> None:
         if self._tasks is None:

@@ -100,7 +100,8 @@ class Supervisor:
     def status(self) -> dict[str, Any]:
         current = self._situation.current
         boot = current.boot.id if current else None
-        return status_page(self.gate.verdict, boot, self._record())
+        replay = self._exercise.orders.replay_state() if self._exercise else {}
+        return status_page(self.gate.verdict, boot, self._record(), replay)
 
     def plan(self) -> dict[str, Any]:
         return plan_document(self._record().plan)
