@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
+from warmpod import reasons
 from warmpod.sidecar.orders import OrderRefused, Orders
 from warmpod.sidecar.supervisor import Supervisor
 from warmpod.sidecar.tokens import TokenRefused, TokenVerifier
@@ -55,7 +56,9 @@ class Control:
             return _problem(refused.status, str(refused))
 
     async def _sleep(self, orders: Orders) -> web.Response:
-        await orders.sleep(self._supervisor.gate.is_open)
+        verdict = self._supervisor.gate.verdict
+        # Not one that was let in unproven: its answers could not be compared after the wake-up.
+        await orders.sleep(warm=verdict is not None and verdict.reason == reasons.WARM)
         return self._accepted(orders)
 
     async def _wake(self, orders: Orders) -> web.Response:

@@ -72,12 +72,12 @@ class Orders:
             raise OrderRefused(409, "the engine does not tell how many requests it has")
         return load
 
-    async def sleep(self, gate_open: bool) -> None:
+    async def sleep(self, warm: bool) -> None:
         if self._watch.quiet:
             return
         if not await self._can_sleep():
             raise OrderRefused(501, UNABLE)
-        if not gate_open:
+        if not warm:
             raise OrderRefused(409, "the engine is not warm")
         if self._sleepless and time.monotonic() - self._sleepless[0] < SLEEP_RETRY_SECONDS:
             raise OrderRefused(409, f"it did not fall asleep: {self._sleepless[1]}")
