@@ -10,7 +10,7 @@ from typing import Any
 
 from aiohttp import web
 
-from support.cluster_tokens import TokenSigner
+from support.cluster_tokens import TokenSigner, shared_signer
 from warmpod.podstatus.own_pod import OwnPod, PodIdentity
 
 JWKS_TYPE = "application/jwk-set+json"
@@ -33,7 +33,7 @@ class FakeApi:
     # Names of the pods that are ready endpoints, whatever the Service.
     serving: set[str] = field(default_factory=set)
     endpoint_reads: int = 0
-    signer: TokenSigner = field(default_factory=TokenSigner)
+    signer: TokenSigner = field(default_factory=shared_signer)
     key_reads: int = 0
     on_patch: Callable[[dict[str, Any]], Any] | None = None
     url: str = ""

@@ -112,7 +112,7 @@ class Sidecars:
                 text = (await answer.content.read(LONGEST_ANSWER)).decode("utf-8", "replace")
                 return self._read(where, answer.status, text, audience)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise SidecarError(f"{where}: {error or type(error).__name__}") from error
+            raise SidecarError(f"{where}: {str(error) or type(error).__name__}") from error
 
     def _read(self, where: str, status: int, text: str, audience: str) -> dict[str, Any]:
         if status == 401:
@@ -154,7 +154,9 @@ class Sidecars:
                 answer = await self._kube.request("POST", path, body=body)
             return _Token(str(answer["status"]["token"]), until)
         except (ApiError, Unreachable, TimeoutError, LookupError, TypeError) as error:
-            raise SidecarError(f"no token for sidecars: {error or type(error).__name__}") from error
+            raise SidecarError(
+                f"no token for sidecars: {str(error) or type(error).__name__}"
+            ) from error
 
     def _forget_old_tokens(self) -> None:
         """Of models that are gone, among others."""

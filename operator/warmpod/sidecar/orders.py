@@ -120,7 +120,7 @@ class Orders:
 
     def _start(self, name: str, order: Callable[[], Awaitable[None]]) -> None:
         if self._tasks is None:
-            raise OrderRefused(409, "the engine ends")
+            raise OrderRefused(409, "this boot takes no orders: it ends, or is one to compare with")
         if name not in self._running:
             log.info("ordered: %s", name)
             self._running[name] = self._tasks.create_task(self._carry_out(name, order))
