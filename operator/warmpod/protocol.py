@@ -31,6 +31,12 @@ END_BOOT_FILE = "end-boot.json"
 # Answers under the settings of spec.warmup.compare, from the reference boot.
 REFERENCE_FILE = "reference.json"
 
+# What opens the engine's development endpoints: the launcher writes it, the sidecar sends it.
+DEV_KEY_FILE = "dev-key"
+DEV_KEY_HEADER = "X-Warmpod-Key"
+# Where the guard in the engine's process finds the run directory.
+RUN_DIR_VARIABLE = "WARMPOD_RUN_DIR"
+
 # Causes of a boot's end that the sidecar had asked for, in the launcher's events.
 WARMUP_FAILED = "warmup-failed"
 REFERENCE_DONE = "reference-done"
@@ -58,3 +64,14 @@ CREDENTIALS_MOUNT = "/run/warmpod-credentials"
 PULL_SECRETS_MOUNT = "/run/warmpod-pull"
 AGENT_STATE_MOUNT = "/run/warmpod-agent"
 FILL_MOUNT = "/weights"
+
+
+def control_audience(namespace: str, model: str) -> str:
+    """Of the tokens with which the operator calls the sidecars of a WarmModel: what one model's
+    sidecar sees is worth nothing at another's."""
+    return f"{GROUP}/{namespace}/{model}"
+
+
+def service_account_user(namespace: str, name: str) -> str:
+    """As the API server calls a service account, in a token's `sub` too."""
+    return f"system:serviceaccount:{namespace}:{name}"

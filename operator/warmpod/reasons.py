@@ -72,12 +72,23 @@ ENGINE_GAVE_UP = Reason(
     "The message carries the last log line; correct spec.engine.",
 )
 STOPPING = Reason("Stopping", "The pod is being stopped, so its gate is closed.")
+FALLING_ASLEEP = Reason(
+    "FallingAsleep", "The pod becomes a sleeping standby as soon as its engine is idle."
+)
 ASLEEP = Reason(
     "Asleep",
-    "Somebody put the engine to sleep or paused it.",
-    "Wake it (POST /wake_up or /resume); the gate opens again after its answers were checked.",
+    "The engine sleeps: as a standby with spec.standby.state Sleeping, or because somebody else "
+    "put it to sleep or paused it.",
+    "A standby is woken by the operator. If it was somebody else: wake it (POST /wake_up or "
+    "/resume); the gate opens again after its answers were checked.",
 )
-WAKING = Reason("Waking", "The engine woke up, and its answers are being checked.")
+WAKING = Reason("Waking", "The engine is being woken up, or its answers are being checked.")
+WAKE_FAILED = Reason(
+    "WakeFailed",
+    "The engine did not wake up, or gives no answers since; the message says which.",
+    "Delete the pod: kubectl delete pod NAME. With spec.warmup.onFailure Restart the engine is "
+    "started again in place.",
+)
 ANSWER_CHANGED = Reason(
     "AnswerChanged",
     "After a wake-up the engine answers differently from before.",

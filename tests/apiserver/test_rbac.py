@@ -222,6 +222,13 @@ def test_operator_reads_the_namespace_it_works_in(operator: Rights) -> None:
     assert operator.allow("get namespaces", "default", "default")
 
 
+def test_operator_makes_tokens_of_its_own_account_only(operator: Rights) -> None:
+    create = "create serviceaccounts/token"
+    assert operator.allow(create, OPERATOR_NAMESPACE, ACCOUNT)
+    assert not operator.allow(create, OPERATOR_NAMESPACE, "default")
+    assert not operator.allow(create, "kube-system", ACCOUNT)
+
+
 def test_operator_leads_by_one_lease_of_its_own_namespace(operator: Rights) -> None:
     lease = "leases.coordination.k8s.io"
     assert operator.allow(f"create {lease}", OPERATOR_NAMESPACE)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from openai import OpenAI
 
 from cluster.test_gate import boot_of
+from cluster.test_token import execute
 from support.api import Api, JsonObject
 from support.endpoints import EndpointWatch, GateSampler
 from support.models import ModelView, vllm_engine, warm_model
@@ -16,10 +19,21 @@ from support.namespaces import temporary_namespace
 from support.node import Node, kill
 from support.traffic import Traffic
 from support.waiting import wait_until
+from warmpod.launcher.guard import DEV_PATHS
 
 pytestmark = pytest.mark.vllm
 
 START_LIMIT_S = 600  # an idle machine takes one minute
+
+# In the engine's container: what VLLM_SERVER_DEV_MODE=1 would add to the API, in the last line.
+DEVELOPMENT_ROUTES = """
+import json
+from fastapi import FastAPI
+from vllm.entrypoints.serve import register_vllm_dev_api_routers
+app = FastAPI()
+register_vllm_dev_api_routers(app)
+print(json.dumps(sorted(app.openapi()["paths"])))
+"""
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +65,18 @@ def test_start_up_timeline(vllm: ModelView) -> None:
 
     (startup,) = wait_until("a start-up is recorded", recorded, timeout_s=30)
     assert startup["pod"] == vllm.engine_pod()["metadata"]["name"]
+
+
+def test_the_guard_knows_every_endpoint_of_vllms_development_mode(
+    kubeconfig: Path, vllm: ModelView
+) -> None:
+    pod = vllm.engine_pod()["metadata"]["name"]
+    command = ("python3", "-c", DEVELOPMENT_ROUTES)
+    result = execute(kubeconfig, vllm.namespace, pod, "engine", *command)
+    assert result.returncode == 0, result.stderr
+    paths = set(json.loads(result.stdout.splitlines()[-1]))
+    assert "/sleep" in paths
+    assert paths <= DEV_PATHS
 
 
 def test_no_request_fails_once_ready(vllm: ModelView) -> None:

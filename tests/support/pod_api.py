@@ -10,8 +10,10 @@ from typing import Any
 
 from aiohttp import web
 
+from support.cluster_tokens import TokenSigner, shared_signer
 from warmpod.podstatus.own_pod import OwnPod, PodIdentity
 
+JWKS_TYPE = "application/jwk-set+json"
 IDENTITY = PodIdentity(namespace="models", name="tiny-0", uid="uid-1")
 
 
@@ -31,6 +33,8 @@ class FakeApi:
     # Names of the pods that are ready endpoints, whatever the Service.
     serving: set[str] = field(default_factory=set)
     endpoint_reads: int = 0
+    signer: TokenSigner = field(default_factory=shared_signer)
+    key_reads: int = 0
     on_patch: Callable[[dict[str, Any]], Any] | None = None
     url: str = ""
 
@@ -79,6 +83,20 @@ class FakeApi:
         endpoints.append({"conditions": {"ready": False}, "targetRef": {"name": "cold"}})
         return web.json_response({"items": [{"endpoints": endpoints}, {"endpoints": None}]})
 
+    async def discovery(self, _: web.Request) -> web.Response:
+        if self.failing:
+            return web.Response(status=500, text="etcd is away")
+        return web.json_response(self.signer.discovery())
+
+    async def keys(self, request: web.Request) -> web.Response:
+        """The API server has this page in one media type, and refuses to give another."""
+        self.key_reads += 1
+        if self.failing:
+            return web.Response(status=500, text="etcd is away")
+        if not {"*/*", JWKS_TYPE} & set(request.headers["Accept"].split(", ")):
+            return web.Response(status=406)
+        return web.json_response(self.signer.keys(), content_type=JWKS_TYPE)
+
     async def own_namespace(self, _: web.Request) -> web.Response:
         return web.json_response(self.namespace, status=self.namespace.get("code", 200))
 
@@ -93,6 +111,8 @@ async def fake_api(ssl_context: Any = None) -> AsyncIterator[FakeApi]:
         f"/apis/warmpod.io/v1alpha1/namespaces/{IDENTITY.namespace}/warmmodels/{{name}}",
         api.warm_model,
     )
+    app.router.add_get("/.well-known/openid-configuration", api.discovery)
+    app.router.add_get("/openid/v1/jwks", api.keys)
     app.router.add_get(f"/api/v1/namespaces/{IDENTITY.namespace}", api.own_namespace)
     app.router.add_get(
         f"/apis/discovery.k8s.io/v1/namespaces/{IDENTITY.namespace}/endpointslices",

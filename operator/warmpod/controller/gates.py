@@ -40,12 +40,12 @@ class Gates:
 
 
 def _closing(before: PodView, after: PodView) -> Transition | None:
-    """None also for a pod that is being stopped, and for a standby pod that falls asleep: its gate
-    closes because somebody wants it to."""
+    """None also for a pod that is being stopped, or becomes a sleeping standby: its gate closes
+    because somebody wants it to."""
     condition = after.conditions.get(WARM_CONDITION)
     if condition is None or condition.status != "False" or not before.is_true(WARM_CONDITION):
         return None
-    if after.meta.deleting or condition.reason == reasons.STOPPING:
+    if after.meta.deleting or condition.reason in (reasons.STOPPING, reasons.FALLING_ASLEEP):
         return None
     if condition.reason == reasons.ASLEEP and not is_serving(after):
         return None

@@ -43,12 +43,12 @@ from warmpod.controller.observe import Observer
 from warmpod.controller.pool.calls import Calls
 from warmpod.controller.pool.idle import Idle
 from warmpod.controller.pool.roles import Roles
-from warmpod.controller.pool.silent import SilentSidecars
 from warmpod.controller.reconcile import Reconciler
 from warmpod.controller.recorder import Recorder
 from warmpod.controller.residency import Residency
 from warmpod.controller.resolver import Resolver
 from warmpod.controller.settings import InvalidSettings, OperatorSettings, from_environment
+from warmpod.controller.sidecars import Sidecars
 from warmpod.controller.sweep import Sweeper
 from warmpod.controller.views import Key
 from warmpod.controller.workqueue import WorkQueue, run_worker
@@ -97,18 +97,13 @@ class Operator:
         self.actions = NodeActions(kube, self.cache, self.metrics)
         self.taints = StartupTaints(self.cache, self.fleet, self.actions)
         idle = Idle()
-        self.calls = Calls(SilentSidecars(), idle, self.queue.add)
+        sidecars = Sidecars(kube, session, settings.namespace, settings.service_account)
+        self.calls = Calls(sidecars, idle, self.queue.add)
+        rendering = Settings(settings.operator_image, settings.user)
         self.reconciler = Reconciler(
             kube,
             self.cache,
-            Observer(
-                kube,
-                self.cache,
-                self.resolver,
-                self.fleet,
-                Settings(settings.operator_image),
-                idle,
-            ),
+            Observer(kube, self.cache, self.resolver, self.fleet, rendering, idle),
             Roles(kube, self.cache, self.metrics),
             self.calls,
             Applier(kube, self.cache, self.metrics),

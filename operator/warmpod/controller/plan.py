@@ -14,13 +14,24 @@ from typing import Any
 
 from warmpod import reasons
 from warmpod.api import InvalidSpec, WarmModel
-from warmpod.controller import conditions, mounts, pool, prefetching, problems, rivalry, status
+from warmpod.controller import (
+    conditions,
+    mounts,
+    pool,
+    prefetching,
+    problems,
+    rivalry,
+    rollout_marks,
+    rollout_strategy,
+    rollout_verdict,
+    status,
+)
 from warmpod.controller.facts import MIN_READY, Facts, gather
 from warmpod.controller.kinds import CONTROLLER_REVISION, DAEMON_SET, Kind
 from warmpod.controller.nodes import pods
 from warmpod.controller.nodes.pods import PodChanges
 from warmpod.controller.observed import Observed, StoredRevision
-from warmpod.controller.pool import PoolPlan, RoleChange, readiness, situation
+from warmpod.controller.pool import PoolPlan, RoleChange, situation
 from warmpod.controller.prefetching import Removal
 from warmpod.controller.problems import NOTICES
 from warmpod.controller.resolver import Resolution, Resolved, Unresolved

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from warmpod.protocol import service_account_user
+
 _NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 
@@ -24,10 +26,19 @@ class OperatorSettings:
     port: int
     identity: str
     """Who holds the Lease: the pod's name."""
+    service_account: str = ""
+    """The operator's own, in its namespace; empty outside of a cluster."""
     pulls_per_registry: int = 5
     """Nodes that may pull images from one registry at a time."""
     remove_startup_taint: bool = False
     """Whether nodes that are ready to serve lose the taint warmpod.io/not-ready."""
+
+    @property
+    def user(self) -> str:
+        """As the API server calls it; empty without a service account."""
+        if not self.service_account:
+            return ""
+        return service_account_user(self.namespace, self.service_account)
 
     @property
     def heartbeat_watched(self) -> bool:
@@ -49,6 +60,7 @@ def from_environment(environ: Mapping[str, str], hostname: str) -> OperatorSetti
         watch_namespaces=tuple(sorted({name.strip() for name in watched} - {""})),
         port=_port(environ.get("WARMPOD_PORT", "8080")),
         identity=environ.get("POD_NAME") or hostname,
+        service_account=environ.get("WARMPOD_SERVICE_ACCOUNT", ""),
         pulls_per_registry=_count(environ, "WARMPOD_PULLS_PER_REGISTRY", "5"),
         remove_startup_taint=_switch(environ, "WARMPOD_REMOVE_STARTUP_TAINT"),
     )

@@ -13,6 +13,7 @@ from warmpod.launcher.console import say
 from warmpod.launcher.loaders import LOADERS
 from warmpod.launcher.prestop import pre_stop
 from warmpod.launcher.reference import Command, read_argv, read_environment, reference_command
+from warmpod.launcher.sleeping import able_to_sleep
 from warmpod.launcher.supervisor import Options, Supervisor
 from warmpod.launcher.wakeups import Wakeups
 
@@ -41,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     processes.adopt_orphans()
     options = Options(
         run_dir=run_dir,
-        command=Command(engine, os.environ, loader=arguments.loader),
+        command=command_of(arguments, engine),
         reference=reference_of(arguments),
         port=arguments.port,
         scheme=arguments.scheme,
@@ -50,6 +51,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         max_failed_boots=arguments.max_failed_boots,
     )
     return Supervisor(options, wakeups).run()
+
+
+def command_of(arguments: argparse.Namespace, engine: list[str]) -> Command:
+    """What the boots run."""
+    command = Command(engine, os.environ, loader=arguments.loader)
+    if not arguments.sleep_mode:
+        return command
+    try:
+        return able_to_sleep(command, arguments.run_dir)
+    except OSError as failed:
+        say(f"the engine will not be able to sleep: no key in {arguments.run_dir}: {failed}")
+        return command
 
 
 def reference_of(arguments: argparse.Namespace) -> Command | None:
@@ -98,6 +111,11 @@ def parser() -> argparse.ArgumentParser:
     )
     run.add_argument(
         "--loader", choices=LOADERS, help="how vLLM loads the weights, where the image has that"
+    )
+    run.add_argument(
+        "--sleep-mode",
+        action="store_true",
+        help="vllm serve that the sidecar, and nobody else, can put to sleep",
     )
     run.add_argument(
         "--reference-argv", type=read_argv, help="first run this engine, as a JSON list of words"

@@ -19,7 +19,7 @@ from typing import Any
 from warmpod.launcher.console import say
 from warmpod.launcher.events import EventLog
 from warmpod.launcher.policy import phase_after, reason_in_phase
-from warmpod.launcher.stages import Failure, Finding, LateCompile, Stage, clean, findings
+from warmpod.launcher.stages import Failure, Finding, LateCompile, Slept, Stage, clean, findings
 
 CHUNK_BYTES = 65536
 MAX_LINE_BYTES = 65536
@@ -103,6 +103,8 @@ class Listener:
             self._tell_stage(finding)
         elif isinstance(finding, LateCompile):
             self._tell_late_compile(finding)
+        elif isinstance(finding, Slept):
+            self._tell_slept(finding)
         else:
             self._tell_failure(finding)
 
@@ -130,6 +132,11 @@ class Listener:
         self._late_compiles += 1
         self._late_told_at = now
         self._write("late-compile", kernel=late.kernel)
+
+    def _tell_slept(self, slept: Slept) -> None:
+        if self._left > 0:
+            self._left -= 1
+            self._write("slept", freed_gib=slept.freed_gib, held_gib=slept.held_gib)
 
     def _tell_failure(self, failure: Failure) -> None:
         """Tell each reason once, and nothing that only follows from one that was told."""

@@ -31,6 +31,14 @@ class LateCompile:
 
 
 @dataclass(frozen=True)
+class Slept:
+    """A worker has given memory of its GPU back; it still holds `held_gib`."""
+
+    freed_gib: float
+    held_gib: float
+
+
+@dataclass(frozen=True)
 class Failure:
     """A line that names the cause of an engine's death, or that only follows from a cause.
 
@@ -42,7 +50,7 @@ class Failure:
     depth: int = 0
 
 
-Finding = Stage | LateCompile | Failure
+Finding = Stage | LateCompile | Slept | Failure
 
 
 @dataclass(frozen=True)
@@ -121,6 +129,12 @@ _LATE_COMPILE_TEXT = "kernel JIT compilation during inference: "
 _LATE_COMPILE = re.compile(
     r"(?:Triton|CuTeDSL|TileLang) kernel JIT compilation during inference: "
     r"(?P<kernel>\S+?)\.(?:\s|$)"
+)
+
+# One line a worker (v1/worker/gpu_worker.py).
+_SLEPT_TEXT = "Sleep mode freed "
+_SLEPT = re.compile(
+    r"Sleep mode freed (?P<freed>[\d.]+) GiB memory, (?P<held>[\d.]+) GiB memory is still in use"
 )
 
 
@@ -360,19 +374,31 @@ def _search(text: str) -> Iterator[Finding]:
         if late is not None:
             yield LateCompile(late["kernel"][:LINE_CHARACTERS])
             return
+    if _SLEPT_TEXT in text:
+        yield from _find_slept(text)
+        return
     for rule in _FAILURES:
         if any(piece in text for piece in rule.texts):
             yield Failure(rule.reason, clean(text), rule.depth)
             return
 
 
-def _seconds(digits: str | None) -> float | None:
+def _number(digits: str | None) -> float | None:
     """None also for dots that are no number: anybody may write a line that looks like vLLM's, for
     example into a prompt that is logged."""
     try:
         return None if digits is None else float(digits)
     except ValueError:
         return None
+
+
+def _find_slept(text: str) -> Iterator[Slept]:
+    found = _SLEPT.search(text)
+    if found is None:
+        return
+    freed, held = _number(found["freed"]), _number(found["held"])
+    if freed is not None and held is not None:
+        yield Slept(freed, held)
 
 
 def _find_stage(text: str) -> Stage | None:
@@ -385,7 +411,7 @@ def _find_stage(text: str) -> Stage | None:
             seconds, detail = groups.get("seconds"), groups.get("detail")
             return Stage(
                 rule.name,
-                _seconds(seconds),
+                _number(seconds),
                 detail[:LINE_CHARACTERS] if detail is not None else None,
             )
     return None

@@ -1,5 +1,5 @@
 """Client for the few things a pod may do with its own token: patch its own conditions, look at
-the WarmModel that it belongs to, and see which pods serve it."""
+the WarmModel that it belongs to, see which pods serve it, and read how tokens are verified."""
 
 import json
 import os
@@ -118,6 +118,17 @@ class OwnPod:
             if endpoint.get("conditions", {}).get("ready") and endpoint.get("targetRef")
         )
 
+    async def read(self, path: str) -> dict[str, Any]:
+        """A JSON document of the API server, whatever its media type. Raises PodStatusError."""
+        code, answer = await self._call("GET", path, accept="*/*")
+        if code != 200:
+            raise PodStatusError(f"GET {path}: {code} {answer[:300]}")
+        try:
+            document: dict[str, Any] = json.loads(answer)
+        except ValueError as error:
+            raise PodStatusError(f"GET {path}: not JSON: {answer[:300]}") from error
+        return document
+
     async def _remaining(self, path: str) -> dict[str, Any] | None:
         """The metadata of what is there to stay. None also on 401 and 403: the ServiceAccount and
         the Role that let the pod look go away with the WarmModel, often before it."""
@@ -140,24 +151,30 @@ class OwnPod:
             return known[1]
         return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
-    async def _call(self, method: str, path: str, body: Any = None) -> tuple[int, str]:
+    async def _call(
+        self, method: str, path: str, body: Any = None, accept: str = "application/json"
+    ) -> tuple[int, str]:
         parameters = {"fieldManager": self._field_manager} if body is not None else None
         try:
             session = self._open_session()
             async with session.request(
-                method, self._api_url + path, params=parameters, json=body, headers=self._headers()
+                method,
+                self._api_url + path,
+                params=parameters,
+                json=body,
+                headers=self._headers(accept),
             ) as answer:
                 return answer.status, await answer.text()
         except (aiohttp.ClientError, OSError) as error:  # a time-out is an OSError
             await self.close()  # the next attempt starts from a new connection and a new CA
             raise PodStatusError(f"{method} {self._api_url}{path}: {error!r}") from error
 
-    def _headers(self) -> dict[str, str]:
+    def _headers(self, accept: str) -> dict[str, str]:
         token = (self._service_account / "token").read_text().strip()
         return {
             "Authorization": f"Bearer {token}",
             "Content-Type": "application/strategic-merge-patch+json",
-            "Accept": "application/json",
+            "Accept": accept,
         }
 
     def _open_session(self) -> aiohttp.ClientSession:

@@ -76,6 +76,7 @@ def _launcher_command(rendering: Rendering) -> list[str]:
         f"--drain-seconds={grace - STOPPING_SECONDS}",
         f"--max-failed-boots={MAX_FAILED_BOOTS}",
         *_loader(rendering.model.spec),
+        *(["--sleep-mode"] if _may_sleep(rendering.model.spec) else []),
         *_reference(rendering),
         "--",
     ]
@@ -103,6 +104,11 @@ def _loader(spec: WarmModelSpec) -> list[str]:
     if spec.weights.loader == "Auto" or ignored_loader(spec):
         return []
     return [f"--loader={spec.weights.loader}"]
+
+
+def _may_sleep(spec: WarmModelSpec) -> bool:
+    """The user's own command is run as it is."""
+    return spec.standby.state == "Sleeping" and not spec.engine.command
 
 
 def _leaves_port(facts: EngineFacts) -> bool:

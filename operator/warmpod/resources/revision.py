@@ -51,11 +51,14 @@ def compute_hash(spec: WarmModelSpec) -> str:
     """Ten hex digits over all that shapes the pods, and nothing else.
 
     Fields that equal their default are left out, so that a field which a later version adds does
-    not change the hash of a spec that does not use it.
+    not change the hash of a spec that does not use it. Of standby only the state counts: an engine
+    that may sleep is started otherwise.
     """
     shaping = spec.model_dump(
         by_alias=True, exclude_defaults=True, exclude=_NOT_IN_PODS, mode="json"
     )
+    if spec.standby.state == "Sleeping":
+        shaping["standby"] = {"state": spec.standby.state}
     return _hash(shaping, _HASH_DIGITS)
 
 

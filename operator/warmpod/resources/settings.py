@@ -9,3 +9,6 @@ from dataclasses import dataclass
 class Settings:
     operator_image: str
     """Holds agent, sidecar and launcher. A revision keeps the one it was rendered with."""
+    operator_user: str = ""
+    """As the API server calls the operator's service account: it may give orders to sidecars. A
+    revision keeps this too. Empty where the operator runs outside of a cluster: then nobody may."""

@@ -104,6 +104,7 @@ def _config(rendering: Rendering) -> str:
             "port": WARMUP_PORT,
             "warmup": _warmup(rendering.model),
             "engine": asdict(facts.traits),
+            "caller": rendering.settings.operator_user,
             "api_key_env": API_KEY_VARIABLE if facts.api_key_set else None,
             "tls_verify": False,
         }

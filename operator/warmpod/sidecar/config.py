@@ -29,6 +29,8 @@ class SidecarConfig:
     # Where the ConfigMaps of spec.warmup.promptsFrom are mounted.
     prompts_dir: Path = Path(PROMPTS_MOUNT)
     engine: EngineTraits = field(default_factory=EngineTraits)
+    # The user of the API server that may give orders: the operator's service account.
+    caller: str = ""
 
 
 def read_config(environment: Mapping[str, str]) -> SidecarConfig:
@@ -60,6 +62,7 @@ def _config(given: Mapping[str, Any], environment: Mapping[str, str]) -> Sidecar
         tls_verify=bool(given["tls_verify"]),
         warmup=Warmup.model_validate_json(json.dumps(given["warmup"])),
         engine=_traits(given["engine"]),
+        caller=given.get("caller") or "",
     )
 
 

@@ -156,7 +156,7 @@ class Engine:
     async def models(self) -> list[Mapping[str, Any]]:
         status, body = await self._get("/v1/models")
         if status != 200:
-            raise _refusal("/v1/models", status, body)
+            raise refusal("/v1/models", status, body)
         try:
             data = json.loads(body)["data"]
             return [dict(entry) for entry in data]
@@ -192,33 +192,18 @@ class Engine:
         except (EngineError, aiohttp.ClientError, OSError, ValueError, TypeError, KeyError):
             return ()
 
-    async def is_sleeping(self) -> bool | None:
-        """Whether somebody put the engine to sleep or paused it; None when it does not tell: vLLM
-        has these pages only with VLLM_SERVER_DEV_MODE=1. Raises EngineError."""
-        states = [await self._state(name) for name in ("is_sleeping", "is_paused")]
-        known = [state for state in states if state is not None]
-        return any(known) if known else None
-
-    async def _state(self, name: str) -> bool | None:
-        """None where there is no such page; one that fails says nothing about that."""
-        status, body = await self._get(f"/{name}")
-        if status == 404:
-            return None
-        if status != 200:
-            raise _refusal(f"/{name}", status, body)
-        try:
-            return bool(json.loads(body)[name])
-        except (ValueError, TypeError, KeyError):
-            return None  # of another server than vLLM
-
     async def counters(self) -> Mapping[str, float]:
         """What the engine counts, by the names of COUNTERS, over all its labels; without what it
         does not tell."""
+        return read_counters(await self.metrics())
+
+    async def metrics(self) -> str:
+        """The page; empty when it cannot be read."""
         try:
             status, body = await self._get("/metrics")
         except EngineError:
-            return {}
-        return read_counters(body) if status == 200 else {}
+            return ""
+        return body if status == 200 else ""
 
     async def progress(self) -> float | None:
         """A number that grows while the engine works for anybody; None when it cannot be read."""
@@ -273,7 +258,7 @@ class Engine:
                 ) as answer,
             ):
                 if answer.status != 200:
-                    raise _refusal(path, answer.status, await _text(answer))
+                    raise refusal(path, answer.status, await _text(answer))
                 yield answer
         except TimeoutError as error:
             raise EngineTimeoutError(f"{path}: no answer in {timeout_seconds:.0f} s") from error
@@ -305,12 +290,27 @@ class Engine:
         return found
 
     async def _get(self, path: str) -> tuple[int, str]:
+        return await self.call("GET", path)
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        timeout_seconds: float = LOOK_SECONDS,
+        headers: Mapping[str, str] | None = None,
+    ) -> tuple[int, str]:
+        """Status and body, whatever they are. Raises EngineError when there is no answer."""
+        url = self._base_url + path
+        # The time-out of the session is that of a client who downloads: five minutes.
+        none = aiohttp.ClientTimeout(total=None)
         try:
             async with (
-                asyncio.timeout(LOOK_SECONDS),
-                self._session.get(self._base_url + path) as answer,
+                asyncio.timeout(timeout_seconds),
+                self._session.request(method, url, headers=headers, timeout=none) as answer,
             ):
                 return answer.status, await _text(answer)
+        except TimeoutError as error:
+            raise EngineTimeoutError(f"{path}: no answer in {timeout_seconds:.0f} s") from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise EngineError(f"{path}: {error!r}") from error
 
@@ -361,5 +361,6 @@ def read_counters(page: str) -> dict[str, float]:
     return found
 
 
-def _refusal(path: str, status: int, body: str) -> EngineError:
+def refusal(path: str, status: int, body: str) -> EngineError:
+    """An answer with another status than the wanted one."""
     return EngineError(f"{path}: {status} {excerpt(body)}{REMEDIES.get(status, '')}", status, body)

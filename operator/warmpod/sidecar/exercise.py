@@ -16,9 +16,12 @@ from warmpod.sidecar.config import SidecarConfig
 from warmpod.sidecar.culprits import Culprits
 from warmpod.sidecar.engine import Engine, EngineError
 from warmpod.sidecar.memory import WarmMemory, write_atomically
+from warmpod.sidecar.orders import Orders
 from warmpod.sidecar.peers import Peers
+from warmpod.sidecar.power import Power
 from warmpod.sidecar.record import Record
 from warmpod.sidecar.sleep import SleepWatch
+from warmpod.sidecar.sleeper import Sleeper
 from warmpod.sidecar.warming import WarmUp
 from warmpod.sidecar.watch import Watch
 
@@ -49,7 +52,9 @@ class Exercise:
         self._tell = tell
         self._asker = Asker(boot.id, engine, config.warmup.stall_seconds, tell)
         self._warm_up = WarmUp(boot.id, engine, config, self._asker, self.record, tell)
-        self._sleep = SleepWatch(boot.id, engine, tell)
+        power = Power(engine, config.run_dir)
+        self._sleep = SleepWatch(boot.id, power, tell)
+        self.orders = Orders(power, self._sleep, Sleeper(boot.id, power, self._sleep, tell))
 
     async def run(self, earlier: WarmMemory | None) -> None:
         """`earlier`: a sidecar before this one has proven the boot warm."""
@@ -57,11 +62,16 @@ class Exercise:
             await self._ask_reference()
             return
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._sleep.run())
-            if earlier is None or not await self._resume(earlier):
-                await self._warm_up.wait_for_http()
-                await self._warm_up.run(earlier)
-            await self._watch()
+            with self.orders.taken(tasks):
+                tasks.create_task(self._sleep.run())
+                if earlier is None or not await self._resume(earlier):
+                    await self._warm_up.wait_for_http()
+                    await self._warm_up.run(earlier)
+                await self._watch()
+
+    def memory_freed(self, freed_gib: float, held_gib: float) -> None:
+        """The engine's log tells it when a worker falls asleep."""
+        self._sleep.memory_freed(freed_gib, held_gib)
 
     async def _resume(self, earlier: WarmMemory) -> bool:
         await self._sleep.look()
@@ -72,12 +82,12 @@ class Exercise:
                 "boot %s was warm, but is warmed up again: %s", self.boot.id, result.problem
             )
             self._tell(lifecycle.NotResumed(self.boot.id))
-            self._sleep.suppose_woken()
+            await self._sleep.suppose_woken()
             return False
         changed = await changed_answer(self._asker, self._config.warmup.golden, earlier)
         if changed:
             log.warning("boot %s: %s", self.boot.id, changed)
-            self._sleep.suppose_woken()
+            await self._sleep.suppose_woken()
             self._tell(lifecycle.AnswersChecked(self.boot.id, changed))
         self.record.memory, self.record.proven = earlier, frozenset(earlier.buckets)
         self._tell(lifecycle.Settled(self.boot.id, earlier.evidence))
@@ -98,6 +108,7 @@ class Exercise:
             self._sleep,
             self._tell,
         )
+        self.orders.replay = watch.play_again
         await watch.run()
 
     async def _ask_reference(self) -> None:

@@ -9,13 +9,14 @@ from collections.abc import Iterable
 from typing import Any
 
 from warmpod.podstatus import ConditionReporter, OwnPod, PodStatusError
-from warmpod.protocol import TIMELINE_CONDITION, WARM_CONDITION
+from warmpod.protocol import TIMELINE_CONDITION, WARM_CONDITION, control_audience
 from warmpod.sidecar.config import ConfigError, SidecarConfig, read_config
 from warmpod.sidecar.engine import WARMUP_PRIORITY, Engine
 from warmpod.sidecar.metrics import Metrics
 from warmpod.sidecar.peers import Peers
 from warmpod.sidecar.server import Server
 from warmpod.sidecar.supervisor import Supervisor
+from warmpod.sidecar.tokens import TokenVerifier
 
 
 def main() -> None:
@@ -48,11 +49,13 @@ async def run_until(stop: asyncio.Event, config: SidecarConfig, pod: OwnPod) -> 
     warm = ConditionReporter(pod, WARM_CONDITION)
     startup = ConditionReporter(pod, TIMELINE_CONDITION)
     supervisor = Supervisor(config, engine, warm, startup, Peers(pod, config.model), metrics)
-    server = Server(supervisor, config.port)
+    verifier = verifier_of(config, pod)
+    server = Server(supervisor, config.port, verifier)
     await server.start()
     reporting = [asyncio.create_task(warm.run()), asyncio.create_task(startup.run())]
     supervising: asyncio.Task[Any] = asyncio.create_task(supervisor.run())
     stopping: asyncio.Task[Any] = asyncio.create_task(stop.wait())
+    trusting = asyncio.create_task(verifier.load()) if verifier else None
     try:
         done, _ = await asyncio.wait(
             [supervising, stopping, *reporting], return_when=asyncio.FIRST_COMPLETED
@@ -62,10 +65,18 @@ async def run_until(stop: asyncio.Event, config: SidecarConfig, pod: OwnPod) -> 
         for task in done:
             task.result()  # raises what ended it
     finally:
-        await _end([supervising, stopping, *reporting])
+        await _end([supervising, stopping, *reporting, *([trusting] if trusting else [])])
         await server.stop()
         await engine.close()
         await pod.close()
+
+
+def verifier_of(config: SidecarConfig, pod: OwnPod) -> TokenVerifier | None:
+    """None when the configuration names nobody who may give orders."""
+    if not config.caller:
+        return None
+    audience = control_audience(pod.identity.namespace, config.model)
+    return TokenVerifier(pod.read, audience, config.caller)
 
 
 async def _end(tasks: Iterable[asyncio.Task[Any]]) -> None:

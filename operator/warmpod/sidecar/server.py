@@ -1,13 +1,15 @@
-"""The sidecar's HTTP server: the second lock, metrics, and a page that explains."""
+"""The sidecar's HTTP server: the second lock, metrics, pages that explain, and orders."""
 
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST
 
+from warmpod.sidecar.control import Control
 from warmpod.sidecar.supervisor import Supervisor
+from warmpod.sidecar.tokens import TokenVerifier
 
 
 class Server:
-    def __init__(self, supervisor: Supervisor, port: int) -> None:
+    def __init__(self, supervisor: Supervisor, port: int, verifier: TokenVerifier | None) -> None:
         self._supervisor = supervisor
         self._port = port
         app = web.Application()
@@ -15,6 +17,7 @@ class Server:
         app.router.add_get("/metrics", self._metrics)
         app.router.add_get("/status", self._status)
         app.router.add_get("/plan", self._plan)
+        app.router.add_routes(Control(supervisor, verifier).routes())
         self._runner = web.AppRunner(app, access_log=None)
 
     async def start(self) -> int:

@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable
 
 from warmpod.sidecar import lifecycle
-from warmpod.sidecar.engine import Engine, EngineError
+from warmpod.sidecar.engine import EngineError
+from warmpod.sidecar.power import Power, memory_problem
 
 log = logging.getLogger(__name__)
 
@@ -15,16 +16,23 @@ POLL_SECONDS = 0.5
 
 
 class SleepWatch:
-    def __init__(
-        self, boot_id: str, engine: Engine, tell: Callable[[lifecycle.Event], None]
-    ) -> None:
+    def __init__(self, boot_id: str, power: Power, tell: Callable[[lifecycle.Event], None]) -> None:
         self._boot_id = boot_id
-        self._engine = engine
+        self._power = power
         self._tell = tell
         self._changed = asyncio.Condition()
         self.asleep = False
+        # It is about to sleep, so nothing more is to be asked of it.
+        self.falling = False
         # How often it has woken up. A count, because nobody may be waiting when it does.
         self.wakes = 0
+        # GiB of GPU memory of all workers, by the engine's log, since it woke up last.
+        self._freed = self._held = 0.0
+
+    @property
+    def quiet(self) -> bool:
+        """Whether the engine is to be left alone."""
+        return self.asleep or self.falling
 
     async def run(self) -> None:
         """Return when the engine cannot sleep: without its development mode it has no such
@@ -35,16 +43,23 @@ class SleepWatch:
     async def look(self) -> bool:
         """Look once; False when the engine cannot sleep."""
         try:
-            asleep = await self._engine.is_sleeping()
+            asleep = await self._power.is_sleeping()
         except EngineError as error:
             log.debug("boot %s: %s", self._boot_id, error)
             return True
         await self._note(bool(asleep))
         return asleep is not None
 
-    def suppose_woken(self) -> None:
+    def memory_freed(self, freed_gib: float, held_gib: float) -> None:
+        """One worker has told it in the engine's log."""
+        self._freed += freed_gib
+        self._held += held_gib
+        problem = memory_problem(self._freed, self._held)
+        self._tell(lifecycle.MemoryHeld(self._boot_id, problem))
+
+    async def suppose_woken(self) -> None:
         """It may have slept while nobody looked, so its answers are to be checked."""
-        self._count_wake()
+        await self._count_wake()
 
     async def awake(self) -> None:
         """Return when the engine is awake."""
@@ -65,10 +80,11 @@ class SleepWatch:
         if asleep:
             self._tell(lifecycle.Slept(self._boot_id))
         else:
-            self._count_wake()
-        async with self._changed:
-            self._changed.notify_all()
+            self._freed = self._held = 0.0
+            await self._count_wake()
 
-    def _count_wake(self) -> None:
+    async def _count_wake(self) -> None:
         self.wakes += 1
         self._tell(lifecycle.Woke(self._boot_id, time.monotonic()))
+        async with self._changed:
+            self._changed.notify_all()

@@ -1,5 +1,6 @@
 """The page /status: for people and for finding out why; not an interface."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from warmpod.sidecar import steady
@@ -8,7 +9,9 @@ from warmpod.sidecar.record import Record
 from warmpod.sidecar.steady import BucketFigures
 
 
-def status_page(verdict: Verdict | None, boot: str | None, record: Record) -> dict[str, Any]:
+def status_page(
+    verdict: Verdict | None, boot: str | None, record: Record, replay: Mapping[str, Any]
+) -> dict[str, Any]:
     figures = steady.bucket_figures(record.rounds)
     return {
         "open": verdict.open if verdict else False,
@@ -25,6 +28,7 @@ def status_page(verdict: Verdict | None, boot: str | None, record: Record) -> di
         "comparison": str(record.comparison) if record.comparison else None,
         "added": record.added,
         "renewed": record.renewed,
+        "replay": dict(replay),
         "buckets": [
             _bucket(bucket.name, figures[bucket.name])
             for bucket in record.plan.buckets

@@ -26,6 +26,7 @@ from warmpod.sidecar.launcher_events import lifecycle_event
 from warmpod.sidecar.lifecycle import Policy, Situation, Verdict
 from warmpod.sidecar.memory import WarmMemory, recall, remember
 from warmpod.sidecar.metrics import Metrics
+from warmpod.sidecar.orders import Orders
 from warmpod.sidecar.peers import Peers
 from warmpod.sidecar.planning import plan_document
 from warmpod.sidecar.record import Record
@@ -99,10 +100,16 @@ class Supervisor:
     def status(self) -> dict[str, Any]:
         current = self._situation.current
         boot = current.boot.id if current else None
-        return status_page(self.gate.verdict, boot, self._record())
+        replay = self._exercise.orders.replay_state() if self._exercise else {}
+        return status_page(self.gate.verdict, boot, self._record(), replay)
 
     def plan(self) -> dict[str, Any]:
         return plan_document(self._record().plan)
+
+    @property
+    def orders(self) -> Orders | None:
+        """Of the present boot; None before there is one."""
+        return self._exercise.orders if self._exercise else None
 
     async def render_metrics(self) -> bytes:
         record = self._record()
@@ -156,6 +163,13 @@ class Supervisor:
                 self._record().cache_growth += 1
             case "boot-ended" if event.fields.get("cause") in DIED:
                 self._culprits.boot_died(event.boot, self._record())
+            case "slept":
+                self._note_memory(event)
+
+    def _note_memory(self, event: LauncherEvent) -> None:
+        if self._exercise is not None:
+            freed, held = (float(event.fields[name]) for name in ("freed_gib", "held_gib"))
+            self._exercise.memory_freed(freed, held)
 
     def _exercise_of(self, boot_id: str) -> bool:
         return self._exercise is not None and self._exercise.boot.id == boot_id

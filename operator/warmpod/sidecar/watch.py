@@ -48,6 +48,7 @@ class Watch:
         self._canary = Canary(engine, memory.endpoint, memory.model)
         self._news = News(engine, config, asker, record)
         self._renewed_at = time.monotonic()
+        self._playing = asyncio.Lock()
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -61,10 +62,10 @@ class Watch:
             failed = self._record.canary_failures
             period = self._config.warmup.canary_period_seconds
             await asyncio.sleep(min(canary.RETRY_SECONDS, period) if failed else period)
-            if self._sleep.asleep:
+            if self._sleep.quiet:
                 continue
             result = await self._canary.check()
-            if not self._sleep.asleep:  # else it is why there was no answer
+            if not self._sleep.quiet:  # else it is why there was no answer
                 await self._note_canary(result)
 
     async def _note_canary(self, result: canary.Result) -> None:
@@ -86,21 +87,34 @@ class Watch:
         """Beside the canary, which finds an engine that hangs of it."""
         while True:
             await asyncio.sleep(self._config.warmup.canary_period_seconds)
-            answers = not self._sleep.asleep and not self._record.canary_failures
+            answers = not self._sleep.quiet and not self._record.canary_failures
             if answers and self._canary.idle and self._evidence_is_old():
                 await self._renew_evidence()
 
     def _evidence_is_old(self) -> bool:
         return time.monotonic() - self._renewed_at >= self._config.warmup.evidence_seconds
 
-    async def _renew_evidence(self) -> None:
+    async def play_again(self) -> str:
+        """Because somebody asked for it: what is new, and then all of it; what went wrong, or
+        nothing. The gate closes only if the answers are not the old ones."""
+        async with self._playing:
+            await self._news.exercise()
+        problem = await self._renew_evidence()
+        changed = await changed_answer(self._asker, self._config.warmup.golden, self._memory)
+        if changed:
+            await self._sleep.suppose_woken()
+        return changed or problem
+
+    async def _renew_evidence(self) -> str:
         """The gate stays open: a slow round on an idle engine is no reason to send its users to
         others, and one that fails is followed by a canary. It is not played again at once: what
         does not settle would be played for ever."""
-        problem = await self._news.play_again()
+        async with self._playing:
+            problem = await self._news.play_again()
         log.info("boot %s: evidence renewed: %s", self._boot_id, problem or "as before")
         self._record.renewed += 1
         self._renewed_at = time.monotonic()
+        return problem
 
     async def _watch_wakes(self) -> None:
         """Also a wake-up from before the boot was proven warm."""
@@ -119,5 +133,5 @@ class Watch:
         while True:
             # A look is a line in the access log of the engine: no more of them than of canaries.
             await asyncio.sleep(self._config.warmup.canary_period_seconds)
-            if not self._sleep.asleep:
+            if not self._sleep.quiet:
                 await self._news.exercise()

@@ -15,6 +15,7 @@ from typing import Any
 import aiohttp
 
 from simulator import harness as simulator
+from support.cluster_tokens import OPERATOR
 from support.pod_api import FakeApi, fake_api
 from support.until import until
 from warmpod.api.v1alpha1 import Warmup
@@ -80,6 +81,7 @@ class Stage:
     warmup: Warmup = WARMUP
     api_key: str | None = None
     scheme: str = "http"
+    caller: str = OPERATOR
     engine: simulator.Simulator | None = None
     _stop: asyncio.Event = field(default_factory=asyncio.Event)
     _sidecar: asyncio.Task[None] | None = None
@@ -103,6 +105,7 @@ class Stage:
             tls_verify=False,
             warmup=self.warmup,
             prompts_dir=self.tmp_path / "prompts",
+            caller=self.caller,
         )
         self._stop = asyncio.Event()
         pod = self.api.own_pod(self.tmp_path / "service-account")
@@ -191,6 +194,14 @@ class Stage:
             while not held:
                 await asyncio.sleep(0.02)
                 held = holds(await self.page(path))
+
+    async def order(self, action: str) -> tuple[int, dict[str, Any]]:
+        """As the operator does."""
+        url = f"http://127.0.0.1:{self.port}/v1/{action}"
+        headers = {"Authorization": f"Bearer {self.api.signer.sign()}"}
+        method = "GET" if action == "load" else "POST"
+        async with self.client.request(method, url, headers=headers) as answer:
+            return answer.status, await answer.json()
 
     async def post(self, path: str, **body: str) -> int:
         """To the engine, as anybody may."""

@@ -1,5 +1,6 @@
 """Launcher, simulated engine and sidecar as processes, as in a pod; only the API server is fake."""
 
+import asyncio
 import json
 import ssl
 import subprocess
@@ -15,6 +16,7 @@ import aiohttp
 from processes.launcher.launcher_process import ENVIRONMENT, Launcher, start_launcher
 from simulator.harness import SIMULATOR, free_port
 from support.certificates import make_certificates
+from support.cluster_tokens import OPERATOR
 from support.pod_api import IDENTITY, FakeApi, fake_api
 from support.until import LIMIT_SECONDS, until
 from warmpod.engine import EngineTraits
@@ -64,11 +66,37 @@ class Pod:
             found: dict[str, Any] = await answer.json()
             return found
 
+    async def order(self, action: str, token: str | None = None) -> tuple[int, dict[str, Any]]:
+        """As the operator does, or with another token."""
+        url = f"http://127.0.0.1:{self.port}/v1/{action}"
+        bearer = self.api.signer.sign() if token is None else token
+        headers = {"Authorization": f"Bearer {bearer}"}
+        method = "GET" if action == "load" else "POST"
+        async with self.client.request(method, url, headers=headers) as answer:
+            return answer.status, await answer.json()
+
     async def post(self, path: str) -> int:
         """To the engine, as anybody may."""
         url = f"http://127.0.0.1:{self.engine_port}{path}"
         async with self.client.post(url) as answer:
             return answer.status
+
+    async def get_of_engine(self, path: str) -> int:
+        url = f"http://127.0.0.1:{self.engine_port}{path}"
+        async with self.client.get(url) as answer:
+            return answer.status
+
+    async def wait_patches(self, count: int) -> None:
+        await until(lambda: len(self.api.patches) >= count)
+
+    async def replayed(self, times: int) -> None:
+        """Wait until the plan was played again as often, and without a problem."""
+        replay = {"times": 0}
+        async with asyncio.timeout(LIMIT_SECONDS):
+            while replay["times"] < times:
+                await asyncio.sleep(0.05)
+                replay = (await self.page("/status"))["replay"]
+        assert replay == {"times": times, "problem": "", "running": False}
 
     async def reason(self, reason: str, message: str = "", limit: float = LIMIT_SECONDS) -> None:
         def reached() -> bool:
@@ -100,6 +128,7 @@ class Pod:
             "port": self.port,
             "warmup": WARMUP | self.warmup,
             "engine": asdict(self.traits),
+            "caller": OPERATOR,
             "api_key_env": None,
             "tls_verify": False,
         }
@@ -131,9 +160,10 @@ async def pod(
     warmup: Mapping[str, Any] | None = None,
     traits: EngineTraits | None = None,
     reference: Sequence[str] = (),
+    sleep_mode: bool = False,
 ) -> AsyncIterator[Pod]:
     """A pod whose engine runs already. `arguments` are the engine's; `reference` are those of
-    spec.warmup.compare."""
+    spec.warmup.compare; `sleep_mode`: as with spec.standby.state Sleeping."""
     api_files(folder)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(folder / "api.crt", folder / "api.key")
@@ -143,6 +173,8 @@ async def pod(
     engine = [sys.executable, str(SIMULATOR), "serve", "/models/tiny"]
     engine += ["--served-model-name", "tiny", "--port", str(engine_port)]
     options = [f"--port={engine_port}", "--max-failed-boots=2"]
+    if sleep_mode:
+        options.append("--sleep-mode")
     if reference:
         options.append(f"--reference-argv={json.dumps([*engine, *reference])}")
     knobs = {"SIM_LOAD_SECONDS": "0.1", "SIM_FIRST_SECONDS": "0.05", "SIM_TOKEN_SECONDS": "0.001"}

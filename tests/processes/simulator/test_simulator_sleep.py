@@ -143,6 +143,62 @@ def test_sleep_needs_its_switches(start_simulator: Start, simulator: Simulator) 
     assert get(without_flag, "/is_sleeping").json == {"is_sleeping": False}
 
 
+def test_wake_faults(start_simulator: Start) -> None:
+    failing = start_simulator("--enable-sleep-mode", env=DEV, fault="wake-fails")
+    post(failing, "/sleep")
+    assert post(failing, "/wake_up").status == 500
+    assert get(failing, "/is_sleeping").json == {"is_sleeping": True}
+
+
+def test_wake_that_hangs(start_simulator: Start) -> None:
+    hanging = start_simulator("--enable-sleep-mode", env=DEV, fault="wake-hangs")
+    post(hanging, "/sleep")
+
+    def wake() -> None:
+        with contextlib.suppress(OSError):
+            post(hanging, "/wake_up")
+
+    waking = threading.Thread(target=wake, daemon=True)
+    waking.start()
+    wait_for(lambda: "wake up the engine" in hanging.log.read_text())
+    assert get(hanging, "/is_sleeping").json == {"is_sleeping": True}
+    assert waking.is_alive()
+
+
+@pytest.mark.parametrize(("fault", "freed"), [("none", "14.00"), ("memory-not-freed", "0.20")])
+def test_memory_that_is_freed_is_told_in_the_log(
+    start_simulator: Start, fault: str, freed: str
+) -> None:
+    simulator = start_simulator("--enable-sleep-mode", env=DEV, fault=fault)
+    post(simulator, "/sleep")
+    wait_for(lambda: f"Sleep mode freed {freed} GiB memory, " in simulator.log.read_text())
+
+
+MIDDLEWARE = """
+class Door:
+    def __init__(self, app):
+        self.app = app
+    async def __call__(self, scope, receive, send):
+        if scope["path"] != "/version" or (b"x-key", b"1") in scope["headers"]:
+            return await self.app(scope, receive, send)
+        body = await receive()
+        headers = [(b"content-type", b"text/plain"), (b"x-door", b"shut")]
+        await send({"type": "http.response.start", "status": 403, "headers": headers})
+        await send({"type": "http.response.body", "body": b"no"})
+"""
+
+
+def test_middleware_is_really_loaded(start_simulator: Start, tmp_path: Path) -> None:
+    (tmp_path / "doors.py").write_text(MIDDLEWARE)
+    path = {"PYTHONPATH": str(tmp_path)}
+    simulator = start_simulator("--middleware", "doors.Door", env=path)
+    assert get(simulator, "/v1/models").status == 200
+    refused = get(simulator, "/version")
+    assert (refused.status, refused.body) == (403, b"no")
+    assert get(simulator, "/version", {"X-Key": "1"}).status == 200
+    assert '"GET /version HTTP/1.1" 403' in simulator.log.read_text()
+
+
 def test_adapters_come_and_go(start_simulator: Start, tmp_path: Path) -> None:
     simulator = start_simulator(
         "--enable-lora",

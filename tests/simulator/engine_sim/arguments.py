@@ -29,6 +29,7 @@ class Arguments:
     ssl_keyfile: str | None = None
     ssl_certfile: str | None = None
     shutdown_timeout: float = 0  # seconds
+    middleware: tuple[str, ...] = ()
     runner: str = "auto"
     convert: str = "auto"
     task: str = "auto"
@@ -67,6 +68,7 @@ def parse_arguments(argv: Sequence[str], environment_key: str = "") -> Arguments
         raise TypeError("Error: --enable-auto-tool-choice requires --tool-call-parser")
     names = tuple(given.pop("served_names", None) or [model])
     given["api_keys"] = tuple(given.get("api_keys") or filter(None, [environment_key]))
+    given["middleware"] = tuple(given.get("middleware", ()))
     given["lora_modules"] = tuple(map(_lora_module, given.get("lora_modules", ())))
     return Arguments(model=model, served_names=names, **given)
 
@@ -92,6 +94,7 @@ def _add_serving(parser: argparse.ArgumentParser) -> None:
     add("--ssl-keyfile")
     add("--ssl-certfile")
     add("--shutdown-timeout", type=float)
+    add("--middleware", action="append")
     add("--chat-template")
     add("--enable-prompt-tokens-details", dest="prompt_tokens_details", action="store_true")
     add("--enable-server-load-tracking", dest="load_tracking", action="store_true")

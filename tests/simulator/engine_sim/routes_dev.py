@@ -20,6 +20,7 @@ class DevRoutes:
         self._serving = serving
         self._engine = serving.engine
         self._power = serving.engine.power
+        self._fault = serving.setup.knobs.fault.name
 
     def routes(self) -> list[web.RouteDef]:
         """As in vLLM 0.32."""
@@ -50,8 +51,14 @@ class DevRoutes:
             self._engine.prefixes.clear()
             await asyncio.sleep(self._serving.setup.knobs.sleep_seconds)
         self._power.sleep(level)
-        logs.line("EngineCore", "gpu_worker.py:330", "Sleep mode freed 0.01 GiB memory")
+        self._say_freed()
         return answer({"status": "sleeping", "level": level})
+
+    def _say_freed(self) -> None:
+        freed = 0.2 if self._fault == "memory-not-freed" else 14.0
+        held = f"{15 - freed:.2f} GiB memory is still in use."
+        message = f"Sleep mode freed {freed:.2f} GiB memory, {held}"
+        logs.line("EngineCore", "gpu_worker.py:330", message)
 
     async def _hold(self, mode: str) -> None:
         """Stop scheduling, and deal with the requests in flight."""
@@ -65,6 +72,10 @@ class DevRoutes:
         tags = request.query.getall("tags", [])
         logs.line("APIServer", "api_router.py:49", f"wake up the engine with tags: {tags or None}")
         await asyncio.sleep(self._serving.setup.knobs.wake_seconds)
+        if self._fault == "wake-hangs":
+            await asyncio.Event().wait()
+        if self._fault == "wake-fails":
+            raise RequestError(500, "InternalServerError", "CUDA error: out of memory")
         awake = self._power.wake(tags)
         return answer({"status": "awake" if awake else "sleeping", "tags": tags or None})
 

@@ -12,6 +12,7 @@ from aiohttp import web
 from engine_sim import logs
 from engine_sim.engine import Engine
 from engine_sim.errors import EngineDeadError, Json, RequestError, body_of, plain_body
+from engine_sim.middleware import Middleware
 from engine_sim.routes_audio import AudioRoutes
 from engine_sim.routes_basic import BasicRoutes
 from engine_sim.routes_dev import DevRoutes
@@ -50,7 +51,13 @@ class Server:
     def application(self) -> web.Application:
         """The aiohttp application, with the routes of the served tasks only."""
         application = web.Application(
-            middlewares=[access_log, answer_errors, self._authenticate, self._count_load],
+            middlewares=[
+                access_log,
+                *(Middleware(name).handle for name in self._setup.arguments.middleware),
+                answer_errors,
+                self._authenticate,
+                self._count_load,
+            ],
             client_max_size=MAX_BODY_BYTES,
         )
         routes = [*self._routes(), web.get("/openapi.json", self._openapi)]

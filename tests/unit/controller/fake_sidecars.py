@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from warmpod.controller.pool.seam import Load, SidecarError
+from warmpod.controller.sidecars import Load, SidecarError
 from warmpod.controller.views import PodView
 
 

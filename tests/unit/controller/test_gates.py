@@ -40,6 +40,7 @@ def test_a_gate_that_closes_is_told_with_its_reason() -> None:
         pytest.param([engine().warm(), engine().warm()], id="stays open"),
         pytest.param([engine().not_warm("WarmingUp"), engine().warm()], id="opens"),
         pytest.param([engine().warm(), engine().not_warm("Stopping")], id="is being stopped"),
+        pytest.param([engine().warm(), engine().not_warm("FallingAsleep")], id="is to sleep"),
         pytest.param([engine().warm(), engine().not_warm("EngineDied").gone()], id="deleted"),
         pytest.param(
             [engine().not_warm("EngineDied"), engine().not_warm("EngineStarting")],

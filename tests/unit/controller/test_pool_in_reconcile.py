@@ -21,7 +21,7 @@ from unit.controller.builders import (
 from unit.controller.test_reconcile import KEY, Cluster, bring_up
 from warmpod.controller.kinds import DEPLOYMENT, POD, WARM_MODEL
 from warmpod.controller.kube import ApiError, Unreachable
-from warmpod.controller.pool.seam import Load
+from warmpod.controller.sidecars import Load
 from warmpod.resources.names import ROLE_LABEL
 
 REVISION = World().hash

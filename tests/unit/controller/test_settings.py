@@ -17,6 +17,7 @@ def test_defaults() -> None:
     assert found.heartbeat_watched
     assert found.pulls_per_registry == 5
     assert not found.remove_startup_taint
+    assert found.user == ""
 
 
 def test_everything_given() -> None:
@@ -25,6 +26,7 @@ def test_everything_given() -> None:
         "WARMPOD_WATCH_NAMESPACES": " b, a,,b",
         "WARMPOD_PORT": "9000",
         "POD_NAME": "me",
+        "WARMPOD_SERVICE_ACCOUNT": "operator",
         "WARMPOD_PULLS_PER_REGISTRY": "12",
         "WARMPOD_REMOVE_STARTUP_TAINT": "true",
     }
@@ -32,6 +34,7 @@ def test_everything_given() -> None:
     assert found.watch_namespaces == ("a", "b")
     assert (found.port, found.identity) == (9000, "me")
     assert not found.heartbeat_watched
+    assert found.user == "system:serviceaccount:system:operator"
     assert found.pulls_per_registry == 12
     assert found.remove_startup_taint
 

@@ -40,6 +40,8 @@ def test_install_has_every_object_once(install: Objects) -> None:
         ("ClusterRoleBinding", "", NODES),
         ("Role", "warmpod-system", "warmpod-operator-lease"),
         ("RoleBinding", "warmpod-system", "warmpod-operator-lease"),
+        ("Role", "warmpod-system", "warmpod-operator-token"),
+        ("RoleBinding", "warmpod-system", "warmpod-operator-token"),
         ("ServiceAccount", "warmpod-system", OPERATOR),
         ("Deployment", "warmpod-system", OPERATOR),
         ("Service", "warmpod-system", "warmpod-operator-metrics"),
@@ -78,7 +80,7 @@ def test_bindings_name_the_service_account_where_it_lives(folder: str) -> None:
     objects = kustomize(ROOT / folder)
     (account,) = (key for key in objects if key[0] == "ServiceAccount")
     bindings = [item for key, item in objects.items() if key[0].endswith("RoleBinding")]
-    assert len(bindings) == (3 if folder == "manifests/install" else 2)
+    assert len(bindings) == (4 if folder == "manifests/install" else 3)
     for binding in bindings:
         assert binding["subjects"] == [
             {"kind": "ServiceAccount", "name": account[2], "namespace": account[1]}
@@ -93,7 +95,9 @@ def test_no_rule_has_a_wildcard_secrets_or_a_way_to_more_rights(install: Objects
             said = f"{kind} {name}: {rule}"
             assert "*" not in [*rule["apiGroups"], *rule["resources"], *rule["verbs"]], said
             assert not {"escalate", "bind", "impersonate"} & set(rule["verbs"]), said
-            assert not {"secrets", "serviceaccounts/token"} & set(rule["resources"]), said
+            assert "secrets" not in rule["resources"], said
+            if "serviceaccounts/token" in rule["resources"]:
+                assert (kind, rule["resourceNames"]) == ("Role", [OPERATOR]), said
             if "nodes" in rule["resources"]:
                 assert set(rule["verbs"]) == {"get", "list", "watch"}, said
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
@@ -11,6 +11,7 @@ import pytest
 from unit.resources.samples import (
     ENGINE_DIGEST,
     MODEL_DIGEST,
+    SETTINGS,
     container,
     engine_container,
     engine_spec,
@@ -56,6 +57,14 @@ def test_the_launcher_is_told_which_loader_is_wanted() -> None:
     assert loader_options() == []
     assert loader_options(weights={"loader": "Auto"}) == []
     assert loader_options(weights=MULTITHREAD) == ["--loader=Multithread"]
+
+
+def test_only_an_engine_that_may_sleep_is_started_for_it() -> None:
+    sleeping = {"state": "Sleeping"}
+    assert "--sleep-mode" not in launcher_options(standby={"replicas": 2})
+    assert "--sleep-mode" in launcher_options(standby=sleeping)
+    own = {"command": ["vllm", "serve", "/models/llama"]}
+    assert "--sleep-mode" not in launcher_options(standby=sleeping, engine=own)
 
 
 def test_the_users_own_arguments_win_over_the_loader() -> None:
@@ -379,9 +388,17 @@ def test_sidecar_config() -> None:
             **{name: [] for name in LISTS},
         },
         "engine": asdict(EngineTraits()) | {"lora_modules": []},
+        "caller": "",
         "api_key_env": None,
         "tls_verify": False,
     }
+
+
+def test_the_sidecar_knows_who_may_give_orders() -> None:
+    settings = replace(SETTINGS, operator_user="system:serviceaccount:warmpod-system:operator")
+    spec = engine_spec(warm_model(), settings=settings)
+    variables = environment(container(spec, "warmup"))
+    assert read_config(variables).caller == "system:serviceaccount:warmpod-system:operator"
 
 
 def test_the_sidecar_can_read_its_config() -> None:

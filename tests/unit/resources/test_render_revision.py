@@ -56,8 +56,13 @@ def test_a_hash_never_changes_between_versions_of_the_operator() -> None:
     )
 
 
-def test_replicas_and_standby_are_not_in_it() -> None:
-    assert hash_of(replicas=7, standby={"replicas": 3, "state": "Sleeping"}) == hash_of()
+def test_numbers_of_pods_are_not_in_it() -> None:
+    assert hash_of(replicas=7, standby={"replicas": 3}) == hash_of()
+
+
+def test_whether_an_engine_may_sleep_is_in_it() -> None:
+    one, three = ({"replicas": number, "state": "Sleeping"} for number in (1, 3))
+    assert hash_of(standby=one) == hash_of(standby=three) != hash_of()
 
 
 def test_nor_is_how_it_is_rolled_out() -> None:

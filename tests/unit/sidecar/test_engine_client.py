@@ -2,13 +2,11 @@
 
 import itertools
 import json
-from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from aiohttp import web
 
+from unit.sidecar.answering import Server
 from warmpod.sidecar.engine import (
     LONGEST_ANSWER,
     PATHS,
@@ -19,54 +17,6 @@ from warmpod.sidecar.engine import (
     read_counters,
 )
 from warmpod.sidecar.planning import Endpoint, plain_body
-
-
-@dataclass
-class Server:
-    """Answers each path with what it was given, else with 404."""
-
-    answers: dict[str, str] = field(default_factory=dict)
-    requests: list[tuple[str, dict[str, str], bytes]] = field(default_factory=list)
-    broken: set[str] = field(default_factory=set)
-    url: str = ""
-    ports: set[int] = field(default_factory=set)
-
-    async def handle(self, request: web.Request) -> web.Response:
-        self.ports.add(_port(request))
-        self.requests.append((request.path, dict(request.headers), await request.read()))
-        text = self.answers.get(request.path)
-        if request.path in self.broken:
-            return web.Response(status=500)
-        return web.Response(status=404) if text is None else web.Response(text=text)
-
-
-def _port(request: web.Request) -> int:
-    """That of the client's end: one for each connection."""
-    assert request.transport is not None
-    port: int = request.transport.get_extra_info("peername")[1]
-    return port
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[Server]:
-    served = Server()
-    application = web.Application()
-    application.router.add_route("*", "/{path:.*}", served.handle)
-    runner = web.AppRunner(application)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    served.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    yield served
-    await runner.cleanup()
-
-
-@pytest.fixture
-async def engine(server: Server) -> AsyncIterator[Engine]:
-    made = Engine(server.url, "secret", tls_verify=False)
-    yield made
-    await made.close()
-
 
 ANSWERS: dict[Endpoint, Any] = {
     "embeddings": {"data": [{"embedding": [1.0]}]},
@@ -139,33 +89,6 @@ async def test_an_invalid_answer_is_an_error(server: Server, engine: Engine) -> 
     server.answers[PATHS["embeddings"]] = '{"data": [{"embedding": [NaN]}]}'
     with pytest.raises(EngineError, match="/v1/embeddings: 200, but embedding holds nan"):
         await engine.generate("embeddings", {}, 10)
-
-
-@pytest.mark.parametrize(
-    ("pages", "expected"),
-    [
-        ({}, None),
-        ({"/is_sleeping": '{"is_sleeping": false}'}, False),
-        ({"/is_sleeping": '{"is_sleeping": true}'}, True),
-        ({"/is_paused": '{"is_paused": true}'}, True),
-        ({"/is_sleeping": '{"is_sleeping": false}', "/is_paused": '{"is_paused": true}'}, True),
-        ({"/is_sleeping": "?", "/is_paused": '{"is_paused": false}'}, False),
-        ({"/is_sleeping": "[]"}, None),
-    ],
-)
-async def test_whether_it_sleeps(
-    pages: dict[str, str], expected: bool | None, server: Server, engine: Engine
-) -> None:
-    server.answers.update(pages)
-    assert await engine.is_sleeping() is expected
-
-
-async def test_a_page_that_fails_does_not_say_that_the_engine_cannot_sleep(
-    server: Server, engine: Engine
-) -> None:
-    server.broken.add("/is_sleeping")
-    with pytest.raises(EngineError, match="/is_sleeping: 500"):
-        await engine.is_sleeping()
 
 
 @pytest.mark.parametrize("page", [None, "?", "[]", '{"paths": null}'])

@@ -11,7 +11,8 @@ from typing import Any, Literal
 
 from warmpod.controller.pool.decision import POLL, SLEEP_POLL, PoolPlan
 from warmpod.controller.pool.idle import Idle
-from warmpod.controller.pool.seam import SidecarError, Sidecars
+from warmpod.controller.pool.seam import Sidecars
+from warmpod.controller.sidecars import SidecarError
 from warmpod.controller.views import Key, PodView
 
 logger = logging.getLogger(__name__)

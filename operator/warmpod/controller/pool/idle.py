@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from warmpod.controller.pool.seam import Load
+from warmpod.controller.sidecars import Load
 from warmpod.controller.views import Key
 
 

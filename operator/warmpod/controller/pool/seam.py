@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
 
+from warmpod.controller.sidecars import Load
 from warmpod.controller.views import PodView
-
-
-@dataclass(frozen=True)
-class Load:
-    """Requests in an engine."""
-
-    running: int
-    waiting: int
-
-
-class SidecarError(Exception):
-    """A sidecar gave no answer, or refused; the text names the pod and says why."""
 
 
 class Sidecars(Protocol):

@@ -174,6 +174,9 @@ class CanaryLives(BootEvent):
     pass
 
 
+# --- told of its sleep, whoever asked for it ---
+
+
 @dataclass(frozen=True, slots=True)
 class Slept(BootEvent):
     pass
@@ -182,6 +185,33 @@ class Slept(BootEvent):
 @dataclass(frozen=True, slots=True)
 class Woke(BootEvent):
     at: float
+
+
+@dataclass(frozen=True, slots=True)
+class SleepAsked(BootEvent):
+    """It is to sleep as soon as it is idle, so nobody new may come in."""
+
+
+@dataclass(frozen=True, slots=True)
+class SleepFailed(BootEvent):
+    """It does not sleep, and is not going to."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryHeld(BootEvent):
+    """It sleeps, but has given back less memory than it should."""
+
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class WakeAsked(BootEvent):
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class WakeFailed(BootEvent):
+    problem: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +233,10 @@ WarmupEvent = (
     | NotResumed
 )
 PolicyEvent = BudgetSpent | RestartAsked
-WatchEvent = CanaryDied | CanaryTolerated | CanaryLives | Slept | Woke | AnswersChecked
+WatchEvent = CanaryDied | CanaryTolerated | CanaryLives
+SleepEvent = (
+    SleepAsked | SleepFailed | Slept | MemoryHeld | WakeAsked | WakeFailed | Woke | AnswersChecked
+)
 EndEvent = FailureSeen | LockReleased | BootEnded
-OfBoot = WarmupEvent | PolicyEvent | WatchEvent | EndEvent
+OfBoot = WarmupEvent | PolicyEvent | WatchEvent | SleepEvent | EndEvent
 Event = LauncherStarted | StoppingSeen | GaveUp | BootStarted | OfBoot

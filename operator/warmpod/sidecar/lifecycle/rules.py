@@ -14,6 +14,11 @@ from warmpod.sidecar.lifecycle.situation import BootState, Situation, ending_of
 NO_TOKEN_SECONDS = 10.0
 
 
+# Seconds without any progress after which a wake-up counts as failed. A large model's weights come
+# back from host memory within 6 s (https://blog.vllm.ai/2025/10/26/sleep-mode.html).
+WAKE_SECONDS = 60.0
+
+
 @dataclass(frozen=True, slots=True)
 class Policy:
     """From spec.warmup."""
@@ -47,9 +52,9 @@ def verdict(situation: Situation, now: float, policy: Policy) -> Verdict | None:
     if state.boot.reference:
         return Verdict(False, reasons.COMPARING, f"{state.name} runs with spec.warmup.compare")
     if state.asleep:
-        return Verdict(False, reasons.ASLEEP, f"boot {state.boot.id} sleeps or is paused")
+        return _asleep(state, now)
     if state.evidence is not None:
-        return _warm(state, state.evidence)
+        return _warm(state, state.evidence, now)
     if state.resuming:
         return None
     return _with_restarts(_cold(situation, state, now, policy), situation, policy)
@@ -59,13 +64,13 @@ def failed(situation: Situation, now: float, policy: Policy) -> bool:
     """Whether what `onFailure` speaks of has come: warm-up of the current boot has failed, by
     stall, by number of rounds or by its answers, or a warm boot has stopped to answer."""
     state = situation.current
-    if state is None or state.ended or state.boot.reference or state.asleep:
+    if state is None or state.ended or state.boot.reference:
         return False
     if state.unproven or state.restart_because:
         return False
     if state.evidence is not None:
-        return bool(state.changed_answer) or _canary_dead(state, now, policy)
-    if state.http_at is None:
+        return _stopped_to_answer(state, now, policy)
+    if state.http_at is None or state.asleep:
         return False
     return _stalled(state, now, policy) or _rounds_spent(state, policy) or _wrong(state)
 
@@ -91,7 +96,33 @@ def _ended(state: BootState) -> Verdict:
     return Verdict(False, ending.reason, ending.message)
 
 
-def _warm(state: BootState, evidence: Evidence) -> Verdict:
+def _asleep(state: BootState, now: float) -> Verdict:
+    if _wake_failed(state, now):
+        return _not_awake(state)
+    if state.waking:
+        return Verdict(False, reasons.WAKING, f"boot {state.boot.id} is being woken up")
+    message = f"boot {state.boot.id} sleeps or is paused"
+    return Verdict(False, reasons.ASLEEP, _with(message, state.held_memory))
+
+
+def _not_awake(state: BootState) -> Verdict:
+    """The remedy stands in the message, because most see nothing but that."""
+    why = state.wake_problem or f"no progress for {WAKE_SECONDS:.0f} s"
+    message = f"boot {state.boot.id} did not wake up: {why}; delete the pod to replace it"
+    return Verdict(False, reasons.WAKE_FAILED, message)
+
+
+def _wake_failed(state: BootState, now: float) -> bool:
+    if state.wake_problem:
+        return True
+    return (state.waking or state.checking_answers) and now - state.progress_at >= WAKE_SECONDS
+
+
+def _warm(state: BootState, evidence: Evidence, now: float) -> Verdict:
+    if state.falling_asleep:
+        return Verdict(False, reasons.FALLING_ASLEEP, f"boot {state.boot.id} is to be idle first")
+    if _wake_failed(state, now):
+        return _not_awake(state)
     if state.checking_answers:
         return Verdict(False, reasons.WAKING, f"boot {state.boot.id}: its answers are checked")
     if state.changed_answer:
@@ -160,6 +191,13 @@ def _rounds_spent(state: BootState, policy: Policy) -> bool:
 
 def _wrong(state: BootState) -> bool:
     return bool(state.golden_problem)
+
+
+def _stopped_to_answer(state: BootState, now: float, policy: Policy) -> bool:
+    """Of a boot that was proven warm. One that only sleeps is well."""
+    if _wake_failed(state, now):
+        return True
+    return not state.asleep and (bool(state.changed_answer) or _canary_dead(state, now, policy))
 
 
 def _canary_dead(state: BootState, now: float, policy: Policy) -> bool:

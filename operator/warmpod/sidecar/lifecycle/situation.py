@@ -23,6 +23,7 @@ from warmpod.sidecar.lifecycle.events import (
     LauncherStarted,
     Learned,
     LockReleased,
+    MemoryHeld,
     NotResumed,
     OfBoot,
     Progressed,
@@ -30,9 +31,14 @@ from warmpod.sidecar.lifecycle.events import (
     RestartAsked,
     RoundPlayed,
     Settled,
+    SleepAsked,
+    SleepEvent,
+    SleepFailed,
     Slept,
     StoppingSeen,
     TokenSeen,
+    WakeAsked,
+    WakeFailed,
     WarmupEvent,
     WatchEvent,
     Woke,
@@ -65,7 +71,12 @@ class BootState:
     canary_problem: str = ""
     canary_failed_at: float | None = None
     tolerated: str = ""
+    falling_asleep: bool = False
     asleep: bool = False
+    held_memory: str = ""
+    # Asked to wake up, and not awake yet.
+    waking: bool = False
+    wake_problem: str = ""
     checking_answers: bool = False
     changed_answer: str = ""
     failure: Failure | None = None
@@ -155,8 +166,12 @@ def _advance_boot(state: BootState, event: OfBoot) -> BootState:
             return replace(state, unproven=because)
         case RestartAsked(because=because):
             return replace(state, restart_because=because)
-        case CanaryDied() | CanaryTolerated() | CanaryLives() | Slept() | Woke() | AnswersChecked():
+        case CanaryDied() | CanaryTolerated() | CanaryLives():
             return _advance_watch(state, event)
+        case SleepAsked() | SleepFailed() | Slept() | MemoryHeld():
+            return _advance_sleep(state, event)
+        case WakeAsked() | WakeFailed() | Woke() | AnswersChecked():
+            return _advance_sleep(state, event)
         case _:
             return _advance_warmup(state, event)
 
@@ -202,9 +217,37 @@ def _advance_watch(state: BootState, event: WatchEvent) -> BootState:
             return replace(state, canary_problem="", canary_failed_at=None, tolerated=problem)
         case CanaryLives():
             return replace(state, canary_problem="", canary_failed_at=None, tolerated="")
+
+
+def _advance_sleep(state: BootState, event: SleepEvent) -> BootState:
+    match event:
+        case SleepAsked():
+            return replace(state, falling_asleep=True)
+        case SleepFailed():
+            return replace(state, falling_asleep=False)
         case Slept():
-            return replace(state, asleep=True)
+            return replace(
+                state,
+                asleep=True,
+                falling_asleep=False,
+                waking=False,
+                wake_problem="",
+            )
+        case MemoryHeld(problem=problem):
+            return replace(state, held_memory=problem)
+        case WakeAsked(at=at):
+            return replace(state, waking=True, wake_problem="", progress_at=at)
+        case WakeFailed(problem=problem):
+            return replace(state, waking=False, wake_problem=problem)
         case Woke(at=at):
-            return replace(state, asleep=False, checking_answers=True, progress_at=at)
+            return replace(
+                state,
+                asleep=False,
+                waking=False,
+                wake_problem="",
+                held_memory="",
+                checking_answers=True,
+                progress_at=at,
+            )
         case AnswersChecked(problem=problem):
             return replace(state, checking_answers=False, changed_answer=problem)

@@ -12,7 +12,7 @@ from warmpod.controller.pool import PoolPlan, decide
 from warmpod.controller.pool.calls import REFUSED, Calls
 from warmpod.controller.pool.decision import POLL, SLEEP_POLL
 from warmpod.controller.pool.idle import Idle
-from warmpod.controller.pool.seam import Load
+from warmpod.controller.sidecars import Load
 from warmpod.controller.views import Key, PodView
 
 KEY = ("models", "llama")
