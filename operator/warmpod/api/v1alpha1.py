@@ -28,6 +28,7 @@ from warmpod.api.base import (
     rule,
     rules,
 )
+from warmpod.api.cost import Cost
 from warmpod.api.sources import Claim, ModelSource
 from warmpod.protocol import LAUNCHER_MOUNT, RUN_MOUNT, WARMUP_PORT
 from warmpod.quantity import to_bytes
@@ -665,6 +666,7 @@ class WarmModelSpec(StrictBase):
     standby: Standby = Field(
         default=Standby(), description="Warm pods that are held back for the next scale-out."
     )
+    cost: Cost = Field(default=Cost(), description="What a GPU costs.")
     pod: Pod = Field(
         default=Pod(), description="Scheduling, volumes and security, as in a PodSpec."
     )

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 from warmpod.api import InvalidSpec, WarmModel
 from warmpod.controller import mounts
+from warmpod.controller.accounting.accounts import Accounts
 from warmpod.controller.cache import Cache
 from warmpod.controller.kinds import (
     CONTROLLER_REVISION,
@@ -58,6 +59,7 @@ class Observer:
         cache: Cache,
         resolver: Resolver,
         fleet: Fleet,
+        accounts: Accounts,
         settings: Settings,
         *,
         clock: Callable[[], float] = time.monotonic,
@@ -66,6 +68,7 @@ class Observer:
         self._cache = cache
         self._resolver = resolver
         self._fleet = fleet
+        self._accounts = accounts
         self._settings = settings
         self._clock = clock
         self._mount_events = MountEvents(kube, clock)
@@ -75,6 +78,7 @@ class Observer:
     def forget(self, key: Key) -> None:
         self._parsed.pop(key, None)
         self._fleet.forget(key)
+        self._accounts.forget(key)
 
     async def observe(self, view: ModelView, failures: tuple[Failure, ...]) -> Observed:
         key = view.meta.key
@@ -97,6 +101,7 @@ class Observer:
         model = observed.model
         if isinstance(model, InvalidSpec) or model.deleting:
             return observed
+        observed = replace(observed, account=self._accounts.look(view, model))
         return await self._complete(observed, model)
 
     async def _complete(self, observed: Observed, model: WarmModel) -> Observed:

@@ -15,6 +15,7 @@ from typing import Any
 from warmpod import reasons
 from warmpod.api import InvalidSpec, WarmModel
 from warmpod.controller import conditions, demand, mounts, prefetching, problems, rivalry, status
+from warmpod.controller.accounting import report
 from warmpod.controller.facts import MIN_READY, Facts, gather
 from warmpod.controller.kinds import CONTROLLER_REVISION, DAEMON_SET, Kind
 from warmpod.controller.nodes import pods
@@ -211,7 +212,7 @@ def _status(observed: Observed, model: WarmModel, facts: Facts) -> Object:
     merged = conditions.merge(found, previous.get("conditions") or [], generation, facts.now)
     digest = observed.present.revision.digests.model if observed.present else None
     resolved = {"source": model.spec.model.text} | ({"digest": digest} if digest else {})
-    return status.build(facts, previous, model.name, generation, resolved, merged)
+    return status.build(facts, previous, model.name, generation, resolved, merged, observed.account)
 
 
 def _look_again(observed: Observed, facts: Facts) -> float | None:
@@ -230,6 +231,8 @@ def _look_again(observed: Observed, facts: Facts) -> float | None:
     dates += [problems.silent_from(pod) for pod in found]
     dates += [mounts.hanging_from(pod) for pod in found]
     dates.append(rivalry.due(observed, facts.now))
+    if observed.account is not None:
+        dates.append(report.due(observed.account, observed.view.body.get("status") or {}))
     times += [(due - facts.now).total_seconds() for due in dates if due and due > facts.now]
     return min(times, default=None)
 

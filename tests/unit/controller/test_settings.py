@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pytest
 
 from warmpod.controller.settings import InvalidSettings, from_environment
@@ -17,6 +19,7 @@ def test_defaults() -> None:
     assert found.heartbeat_watched
     assert found.pulls_per_registry == 5
     assert not found.remove_startup_taint
+    assert found.gpu_hour_price is None
 
 
 def test_everything_given() -> None:
@@ -27,12 +30,14 @@ def test_everything_given() -> None:
         "POD_NAME": "me",
         "WARMPOD_PULLS_PER_REGISTRY": "12",
         "WARMPOD_REMOVE_STARTUP_TAINT": "true",
+        "WARMPOD_GPU_HOUR_PRICE": "2.50",
     }
     found = from_environment(given, "host")
     assert found.watch_namespaces == ("a", "b")
     assert (found.port, found.identity) == (9000, "me")
     assert not found.heartbeat_watched
     assert found.pulls_per_registry == 12
+    assert found.gpu_hour_price == Decimal("2.5")
     assert found.remove_startup_taint
 
 
@@ -51,6 +56,8 @@ def test_the_pods_namespace_is_the_default() -> None:
         ({"WARMPOD_PULLS_PER_REGISTRY": "0"}, "WARMPOD_PULLS_PER_REGISTRY"),
         ({"WARMPOD_PULLS_PER_REGISTRY": "many"}, "WARMPOD_PULLS_PER_REGISTRY"),
         ({"WARMPOD_REMOVE_STARTUP_TAINT": "yes"}, "WARMPOD_REMOVE_STARTUP_TAINT"),
+        ({"WARMPOD_GPU_HOUR_PRICE": "2,50"}, "WARMPOD_GPU_HOUR_PRICE"),
+        ({"WARMPOD_GPU_HOUR_PRICE": "-1"}, "WARMPOD_GPU_HOUR_PRICE"),
     ],
 )
 def test_errors_name_the_variable(change: dict[str, str], named: str) -> None:
