@@ -56,8 +56,9 @@ def test_a_hash_never_changes_between_versions_of_the_operator() -> None:
     )
 
 
-def test_replicas_and_standby_are_not_in_it() -> None:
+def test_replicas_standby_and_cost_are_not_in_it() -> None:
     assert hash_of(replicas=7, standby={"replicas": 3, "state": "Sleeping"}) == hash_of()
+    assert hash_of(cost={"perGpuHour": "2.50"}) == hash_of()
 
 
 def test_stated_defaults_are_not_in_it() -> None:
@@ -109,7 +110,7 @@ def test_whatever_shapes_the_pods_is_in_it() -> None:
 
 
 def test_every_field_of_the_spec_is_covered_or_left_out_on_purpose() -> None:
-    covered = {key for spec in SHAPING for key in spec} | {"replicas", "standby"}
+    covered = {key for spec in SHAPING for key in spec} | {"replicas", "standby", "cost"}
     fields = {field.alias for field in WarmModelSpec.model_fields.values()}
     assert fields == covered
 
