@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from warmpod import protocol
+from warmpod import inuse, protocol
 from warmpod.launcher import events as events_module
 from warmpod.launcher import output as output_module
 from warmpod.launcher.boot import was_warm
@@ -40,7 +40,7 @@ from warmpod.launcher.stages import LateCompile, Stage, clean, findings
 from warmpod.launcher.watch import EngineProcesses
 
 PACKAGE = Path(events_module.__file__).parent
-PROTOCOL = Path(protocol.__file__)
+SHARED = (Path(protocol.__file__), Path(inuse.__file__))
 PREFIX = "(EngineCore pid=97) INFO 11-30 02:47:13 [core.py:105] "
 
 
@@ -309,7 +309,7 @@ def test_worker_death_is_found_without_pidfd(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize(
-    "path", [*sorted(PACKAGE.glob("*.py")), PROTOCOL], ids=lambda path: path.name
+    "path", [*sorted(PACKAGE.glob("*.py")), *SHARED], ids=lambda path: path.name
 )
 def test_runs_on_the_oldest_interpreter_with_the_standard_library_only(path: Path) -> None:
     tree = ast.parse(path.read_text(), feature_version=(3, 10))
@@ -321,7 +321,7 @@ def test_runs_on_the_oldest_interpreter_with_the_standard_library_only(path: Pat
         else:
             continue
         for name in names:
-            assert name.startswith(("warmpod.launcher", "warmpod.protocol")) or (
+            assert name.startswith(("warmpod.launcher", "warmpod.protocol", "warmpod.inuse")) or (
                 name.partition(".")[0] in sys.stdlib_module_names
             ), f"{path.name} imports {name}"
 
