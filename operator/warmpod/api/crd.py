@@ -120,9 +120,11 @@ def _version() -> dict[str, Any]:
             _column("Reason", "string", '.status.conditions[?(@.type=="Ready")].reason'),
             _column("Replicas", "integer", ".spec.replicas"),
             _column("Warm", "integer", ".status.warmReplicas"),
+            _column("Standby", "integer", ".status.standbyReplicas"),
             _column("Resident", "integer", ".status.nodes.resident"),
             _column("Progress", "string", ".status.nodes.progress", priority=1),
             _column("Model", "string", ".status.model.source", priority=1),
+            _column("Pool", "string", ".status.standby.summary", priority=1),
             _column("Age", "date", ".metadata.creationTimestamp"),
         ],
     }

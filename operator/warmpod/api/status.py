@@ -16,10 +16,13 @@ MAX_PHASES = 32
 MAX_LOADER = 256
 
 MAX_COUNT = 1_000_000
+MAX_SUM = 2**53
+MAX_SUMMARY = 200
 MAX_SECONDS = 365 * 24 * 3600
 MAX_MILLISECONDS = MAX_SECONDS * 1000
 
 Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
+Sum = Annotated[int, Field(ge=0, le=MAX_SUM)]
 Seconds = Annotated[int, Field(ge=0, le=MAX_SECONDS)]
 Milliseconds = Annotated[int, Field(ge=0, le=MAX_MILLISECONDS)]
 Time = Annotated[str, WithJsonSchema({"type": "string", "format": "date-time", "maxLength": 64})]
@@ -123,6 +126,28 @@ class Startup(StrictBase):
     )
 
 
+class StandbyUse(StrictBase):
+    warm_hits: Count = Field(
+        default=0, description="Times that a pod was needed and a warm one stood ready."
+    )
+    sleeping_hits: Count = Field(default=0, description="Times that one was woken for it.")
+    cold_starts: Count = Field(default=0, description="Times that one had to be started.")
+    seconds_saved: Sum = Field(
+        default=0, description="What the hits would have taken as cold starts, less the waking."
+    )
+    awake_gpu_seconds: Sum = Field(
+        default=0, description="GPUs times seconds of warm pods that did not serve."
+    )
+    asleep_gpu_seconds: Sum = Field(default=0, description="The same of pods that slept.")
+    cost: Annotated[str, Field(max_length=32)] | None = Field(
+        default=None, description="Price of these GPU seconds; absent without a price."
+    )
+    summary: Annotated[str, Field(max_length=MAX_SUMMARY)] = Field(
+        default="", description="All of it in one line."
+    )
+    updated: Time | None = Field(default=None, description="When these sums were written.")
+
+
 class WarmModelStatus(StrictBase):
     conditions: Annotated[tuple[Condition, ...], Field(max_length=16)] = Field(
         default=(),
@@ -138,6 +163,10 @@ class WarmModelStatus(StrictBase):
     )
     warm_replicas: Count | None = Field(default=None, description="Pods with a warm engine.")
     standby_replicas: Count | None = Field(default=None, description="Pods that are held back.")
+    standby: StandbyUse | None = Field(
+        default=None,
+        description="What warm pods were good for since the WarmModel was made, and their cost.",
+    )
     selector: Annotated[str, Field(max_length=512)] | None = Field(
         default=None, description="Label selector of the serving pods, for autoscalers."
     )

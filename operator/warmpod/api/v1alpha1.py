@@ -28,6 +28,7 @@ from warmpod.api.base import (
     rule,
     rules,
 )
+from warmpod.api.cost import Cost
 from warmpod.api.rollout import Rollout
 from warmpod.api.sources import Claim, ModelSource
 from warmpod.api.standby import Standby
@@ -646,6 +647,7 @@ class WarmModelSpec(StrictBase):
     rollout: Rollout = Field(
         default=Rollout(), description="How a new revision takes the place of the one before."
     )
+    cost: Cost = Field(default=Cost(), description="What a GPU costs.")
     pod: Pod = Field(
         default=Pod(), description="Scheduling, volumes and security, as in a PodSpec."
     )

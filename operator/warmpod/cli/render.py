@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime
 
@@ -24,12 +25,16 @@ LEGEND = (
 COLOURS = {"True": "green", "False": "red", "Unknown": "yellow"}
 # Good news for these two is False.
 INVERTED = ("Reconciling", "Stalled")
+STANDBY = "standby"
+# Reasons of engines that sleep, or are about to be awake.
+SLEEPING = ("Asleep", "Waking")
 
 
 def status(snapshot: Snapshot, now: datetime) -> RenderableType:
     """Everything about one WarmModel: summary, conditions, nodes, pods."""
     model = snapshot.warm_model
-    parts: list[RenderableType] = [_summary(model), Text(), _conditions(model, now)]
+    engines = [pod for pod in snapshot.pods if _label(pod, "component") == "engine"]
+    parts: list[RenderableType] = [_summary(model, engines), Text(), _conditions(model, now)]
     failed = model.get("status", {}).get("nodes", {}).get("failed", [])
     if failed:
         parts += [Text(), _failed_nodes(failed)]
@@ -63,7 +68,7 @@ def age(then: str | None, now: datetime) -> str:
     return f"{seconds // 86400}d"
 
 
-def _summary(model: Document) -> Table:
+def _summary(model: Document, engines: list[Document]) -> Table:
     found, spec, metadata = model.get("status", {}), model.get("spec", {}), model["metadata"]
     nodes, resolved = found.get("nodes", {}), found.get("model", {})
     image = spec.get("model", {}).get("image", "")
@@ -77,6 +82,7 @@ def _summary(model: Document) -> Table:
             f"{found.get('readyReplicas', 0)} of {spec.get('replicas', 1)} ready, "
             f"{found.get('warmReplicas', 0)} warm, {found.get('standbyReplicas', 0)} standby",
         ),
+        *_pool(spec.get("standby", {}), found.get("standby", {}), engines),
         (
             "Nodes",
             f"{nodes.get('eligible', 0)} eligible, {nodes.get('prefetched', 0)} prefetched, "
@@ -89,6 +95,25 @@ def _summary(model: Document) -> Table:
     for name, value in rows:
         table.add_row(Text(name, style="bold"), Text(value))
     return table
+
+
+def _pool(asked: Document, used: Document, engines: list[Document]) -> Iterator[tuple[str, str]]:
+    """What is asked for, what stands there, and what it was good for."""
+    held = Counter(_doing(pod) for pod in engines if _label(pod, "role") == STANDBY)
+    replicas = asked.get("replicas", 0)
+    if replicas or held:
+        states = ", ".join(f"{held[state]} {state}" for state in ("awake", "asleep", "starting"))
+        sleeping = " (Sleeping)" if asked.get("state") == "Sleeping" else ""
+        yield "Standby", f"{replicas} asked for{sleeping}: {states}"
+    if used.get("summary"):
+        yield "Pool", used["summary"]
+
+
+def _doing(pod: Document) -> str:
+    warm = _condition(pod, WARM_CONDITION)
+    if warm.get("reason") in SLEEPING:
+        return "asleep"
+    return "awake" if warm.get("status") == "True" else "starting"
 
 
 def _conditions(model: Document, now: datetime) -> Table:
@@ -117,14 +142,14 @@ def _pods(title: str, pods: list[Document], version: str, condition: str, now: d
     """`version`: the label that tells apart what the pods of two specs are."""
     short, column = condition.removeprefix(f"{GROUP}/"), version.capitalize()
     table = _table(title, "Pod", "Node", column, "Role", short, "Reason", "Age", "Message")
-    for pod in sorted(pods, key=lambda item: str(item["metadata"]["name"])):
+    for pod in sorted(pods, key=lambda item: (_label(item, "role"), str(item["metadata"]["name"]))):
         found = _condition(pod, condition)
         table.add_row(
             Text(pod["metadata"]["name"]),
             Text(pod.get("spec", {}).get("nodeName") or "none"),
             Text(_label(pod, version)),
             Text(_label(pod, "role")),
-            _coloured(short, found.get("status", "Unknown")),
+            _warmth(short, found),
             Text(found.get("reason", "")),
             Text(age(pod["metadata"].get("creationTimestamp"), now)),
             Text(found.get("message") or str(pod.get("status", {}).get("phase", ""))),
@@ -175,6 +200,13 @@ def _table(title: str | None, *columns: str) -> Table:
 def _coloured(type_: str, value: str) -> Text:
     good = {"True": "False", "False": "True"}.get(value, value) if type_ in INVERTED else value
     return Text(value, style=COLOURS.get(good, ""))
+
+
+def _warmth(type_: str, found: Document) -> Text:
+    """A pod that sleeps is no fault."""
+    if found.get("reason") in SLEEPING:
+        return Text(found["status"], style="cyan")
+    return _coloured(type_, found.get("status", "Unknown"))
 
 
 def _condition(pod: Document, type_: str) -> Document:

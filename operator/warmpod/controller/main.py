@@ -17,6 +17,8 @@ from kubernetes.aio.client import Configuration
 from prometheus_client import CollectorRegistry
 
 from warmpod.controller import events, health, logs
+from warmpod.controller.accounting.accounts import Accounts
+from warmpod.controller.accounting.metrics import AccountsCollector
 from warmpod.controller.apply import Applier
 from warmpod.controller.background import Background
 from warmpod.controller.cache import Cache
@@ -86,8 +88,12 @@ class Operator:
             self.queue.add,
             self.residency.lost,
         )
-        self.cache = Cache(self.gates.changed, self.residency.changed, self.fleet.changed)
+        self.accounts = Accounts(settings.gpu_hour_price)
+        self.cache = Cache(
+            self.gates.changed, self.residency.changed, self.fleet.changed, self.accounts.changed
+        )
         self.metrics = Metrics(self.counters, self.cache)
+        self.counters.register(AccountsCollector(self.accounts))
         self.metrics.queue_depth.set_function(lambda: len(self.queue))
         self.resolver = Resolver(session, self.queue.add)
         self.sweeper = Sweeper(kube, self.cache, settings.watch_namespaces, self.queue.add)
@@ -103,7 +109,15 @@ class Operator:
         self.reconciler = Reconciler(
             kube,
             self.cache,
-            Observer(kube, self.cache, self.resolver, self.fleet, rendering, idle),
+            Observer(
+                kube,
+                self.cache,
+                self.resolver,
+                self.fleet,
+                self.accounts,
+                rendering,
+                idle,
+            ),
             Roles(kube, self.cache, self.metrics),
             self.calls,
             Applier(kube, self.cache, self.metrics),

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 from warmpod.api import InvalidSpec, WarmModel
 from warmpod.controller import demand, mounts, surge
+from warmpod.controller.accounting.accounts import Accounts
 from warmpod.controller.baseline import hardware
 from warmpod.controller.cache import Cache
 from warmpod.controller.facts import gather
@@ -65,6 +66,7 @@ class Observer:
         cache: Cache,
         resolver: Resolver,
         fleet: Fleet,
+        accounts: Accounts,
         settings: Settings,
         idle: Idle,
         *,
@@ -74,6 +76,7 @@ class Observer:
         self._cache = cache
         self._resolver = resolver
         self._fleet = fleet
+        self._accounts = accounts
         self._settings = settings
         self._idle = idle
         self._clock = clock
@@ -88,6 +91,7 @@ class Observer:
         self._failures.forget(key)
         self._fleet.forget(key)
         self._idle.keep(key, ())
+        self._accounts.forget(key)
 
     def look(self, view: ModelView, failures: tuple[Failure, ...]) -> Observed:
         """What decides who serves, and no more, since whoever scales out waits for it: nothing is
@@ -119,6 +123,7 @@ class Observer:
         observed = replace(observed, nodes=nodes)
         if isinstance(model, InvalidSpec) or model.deleting:
             return observed
+        observed = replace(observed, account=self._accounts.look(observed.view, model))
         found = observed.present
         level: PodSecurity = "privileged"
         if found is None or observed.daemon_set is None:

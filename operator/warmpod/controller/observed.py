@@ -8,6 +8,7 @@ from datetime import datetime
 from functools import cached_property
 
 from warmpod.api import InvalidSpec, WarmModel
+from warmpod.controller.accounting.report import Account
 from warmpod.controller.nodes.seen import NodesSeen
 from warmpod.controller.resolver import Resolution
 from warmpod.controller.surge import Room
@@ -70,6 +71,8 @@ class Observed:
     """What kubelets say about volumes that pods lack, by the pod's uid."""
     nodes: NodesSeen | None = None
     """None where nodes are not watched."""
+    account: Account | None = None
+    """None for a spec that cannot be read."""
     failures: tuple[Failure, ...] = ()
     """Of this reconcile's own writes."""
     room: Room | None = None

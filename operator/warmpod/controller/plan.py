@@ -26,12 +26,13 @@ from warmpod.controller import (
     rollout_verdict,
     status,
 )
+from warmpod.controller.accounting import report
 from warmpod.controller.facts import MIN_READY, Facts, gather
 from warmpod.controller.kinds import CONTROLLER_REVISION, DAEMON_SET, Kind
 from warmpod.controller.nodes import pods
 from warmpod.controller.nodes.pods import PodChanges
 from warmpod.controller.observed import Observed, StoredRevision
-from warmpod.controller.pool import PoolPlan, RoleChange, situation
+from warmpod.controller.pool import PoolPlan, RoleChange, readiness, situation
 from warmpod.controller.prefetching import Removal
 from warmpod.controller.problems import NOTICES
 from warmpod.controller.resolver import Resolution, Resolved, Unresolved
@@ -254,7 +255,7 @@ def _status(observed: Observed, model: WarmModel, facts: Facts) -> Object:
     merged = conditions.merge(found, previous.get("conditions") or [], generation, facts.now)
     digest = observed.present.revision.digests.model if observed.present else None
     resolved = {"source": model.spec.model.text} | ({"digest": digest} if digest else {})
-    return status.build(facts, previous, model.name, generation, resolved, merged)
+    return status.build(facts, previous, model.name, generation, resolved, merged, observed.account)
 
 
 def _look_again(observed: Observed, facts: Facts) -> float | None:
@@ -274,12 +275,14 @@ def _look_again(observed: Observed, facts: Facts) -> float | None:
     dates = [problem.due() for problem in (*facts.problems, *facts.node_problems)]
     dates += [problems.silent_from(pod) for pod in found]
     dates += [mounts.hanging_from(pod) for pod in found]
-    dates.append(rivalry.due(observed, facts.now))
+    dates += [rivalry.due(observed, facts.now), readiness.unfilled_at(facts), facts.pool.due]
     dates.append(rollout_verdict.due(observed, facts.verdicts, facts.now))
     if facts.coming is not None:
         dates.append(rollout_strategy.due(observed, facts.coming.revision.hash, facts.now))
     if facts.step.why:
         times.append(rollout_strategy.RECHECK)
+    if observed.account is not None:
+        dates.append(report.due(observed.account, observed.view.body.get("status") or {}))
     times += [(due - facts.now).total_seconds() for due in dates if due and due > facts.now]
     return min(times, default=None)
 

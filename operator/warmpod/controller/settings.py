@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 
+from warmpod.api.cost import DECIMAL_PATTERN
 from warmpod.protocol import service_account_user
 
 _NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
@@ -32,6 +35,8 @@ class OperatorSettings:
     """Nodes that may pull images from one registry at a time."""
     remove_startup_taint: bool = False
     """Whether nodes that are ready to serve lose the taint warmpod.io/not-ready."""
+    gpu_hour_price: Decimal | None = None
+    """Of one GPU for one hour, where a WarmModel names none."""
 
     @property
     def user(self) -> str:
@@ -63,6 +68,7 @@ def from_environment(environ: Mapping[str, str], hostname: str) -> OperatorSetti
         service_account=environ.get("WARMPOD_SERVICE_ACCOUNT", ""),
         pulls_per_registry=_count(environ, "WARMPOD_PULLS_PER_REGISTRY", "5"),
         remove_startup_taint=_switch(environ, "WARMPOD_REMOVE_STARTUP_TAINT"),
+        gpu_hour_price=_price(environ, "WARMPOD_GPU_HOUR_PRICE"),
     )
 
 
@@ -89,6 +95,15 @@ def _switch(environ: Mapping[str, str], name: str) -> bool:
     if text in ("true", "false"):
         return text == "true"
     raise InvalidSettings(f"{name}: {text!r} is neither true nor false")
+
+
+def _price(environ: Mapping[str, str], name: str) -> Decimal | None:
+    text = environ.get(name, "")
+    if not text:
+        return None
+    if re.fullmatch(DECIMAL_PATTERN, text):
+        return Decimal(text)
+    raise InvalidSettings(f"{name}: {text!r} is not a price such as 2.50")
 
 
 def _port(text: str) -> int:

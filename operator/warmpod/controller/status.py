@@ -6,6 +6,8 @@ from typing import Any
 
 from warmpod.api.status import MAX_FAILED_NODES
 from warmpod.controller import progress, startups
+from warmpod.controller.accounting import report
+from warmpod.controller.accounting.report import Account
 from warmpod.controller.facts import Facts
 from warmpod.controller.problems import NODE_AREAS
 from warmpod.resources.names import serving_selector
@@ -21,9 +23,13 @@ def build(
     generation: int,
     model: dict[str, str],
     conditions: list[dict[str, Any]],
+    account: Account | None,
 ) -> dict[str, Any]:
-    """`previous`: the status as it is, from which only past start-ups are taken."""
+    """`previous`: the status as it is, from which only past start-ups are taken, and sums that are
+    not due to be written anew."""
+    standby = {"standby": report.section(account, previous, facts.now)} if account else {}
     return {
+        **standby,
         "observedGeneration": generation,
         "replicas": facts.serving,
         "readyReplicas": facts.ready,

@@ -170,9 +170,13 @@ def test_subresources_and_columns() -> None:
         },
     }
     columns = {c["name"]: c for c in VERSION["additionalPrinterColumns"]}
-    shown = ["Ready", "Reason", "Replicas", "Warm", "Resident", "Progress", "Model", "Age"]
-    assert list(columns) == shown
-    assert {name for name in shown if columns[name].get("priority")} == {"Progress", "Model"}
+    always = ["Ready", "Reason", "Replicas", "Warm", "Standby", "Resident", "Age"]
+    assert [name for name, c in columns.items() if not c.get("priority")] == always
+    assert [name for name, c in columns.items() if c.get("priority")] == [
+        "Progress",
+        "Model",
+        "Pool",
+    ]
 
 
 def test_names_of_the_resource() -> None:

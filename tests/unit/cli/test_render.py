@@ -40,6 +40,30 @@ def test_status_shows_conditions_nodes_and_pods() -> None:
     ]
 
 
+def test_status_shows_the_pool() -> None:
+    model = documents.warm_model()
+    model["spec"]["standby"] = {"replicas": 3, "state": "Sleeping"}
+    model["status"]["standby"] = {"summary": "12 warm, 1 asleep, 2 cold; saved 14m"}
+    asleep = {"type": "warmpod.io/Warm", "status": "False", "reason": "Asleep"}
+    held = [
+        documents.pod("tiny-0", "engine", [asleep]),
+        documents.pod("tiny-5", "engine", []),
+    ]
+    for pod in held:
+        pod["metadata"]["labels"]["warmpod.io/role"] = "standby"
+    shown = text(render.status(Snapshot(model, [*held, *documents.pods()]), documents.NOW))
+    lines = [" ".join(line.split()) for line in shown.splitlines()]
+    assert "Standby 3 asked for (Sleeping): 0 awake, 1 asleep, 1 starting" in lines
+    assert "Pool 12 warm, 1 asleep, 2 cold; saved 14m" in lines
+    first = lines.index("Engine pods") + 2
+    assert [line.split()[0] for line in lines[first : first + 4]] == [
+        "tiny-1",
+        "tiny-2",
+        "tiny-0",
+        "tiny-5",
+    ]
+
+
 def test_status_of_a_model_that_nobody_has_looked_at_yet() -> None:
     model = {"metadata": {"name": "new", "namespace": "demo", "generation": 1}, "spec": {}}
     shown = text(render.status(Snapshot(model, []), documents.NOW))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -28,6 +29,7 @@ from unit.controller.builders import (
 )
 from unit.controller.fake_kube import FakeKube
 from unit.controller.fake_sidecars import FakeSidecars
+from warmpod.controller.accounting.accounts import Accounts
 from warmpod.controller.apply import Applier
 from warmpod.controller.cache import Cache
 from warmpod.controller.gates import Gates
@@ -92,6 +94,7 @@ class Cluster:
         self.counters = CollectorRegistry()
         self.resolver = FakeResolver()
         self.sidecars = FakeSidecars()
+        self.time = 0.0
         self.kube.put(
             {
                 "apiVersion": "v1",
@@ -106,7 +109,10 @@ class Cluster:
         gates, residency = Gates(), Residency()
         checks = Checks(Unasked(), Unasked())
         self.fleet = Fleet(5, checks, lambda _: None, residency.lost)
-        self.cache = Cache(gates.changed, residency.changed, self.fleet.changed)
+        self.accounts = Accounts(Decimal("3.60"), clock=lambda: self.time)
+        self.cache = Cache(
+            gates.changed, residency.changed, self.fleet.changed, self.accounts.changed
+        )
         self.counters = CollectorRegistry()
         metrics = Metrics(self.counters, self.cache)
         kube: Any = self.kube
@@ -115,7 +121,7 @@ class Cluster:
         self.reconciler = Reconciler(
             kube,
             self.cache,
-            Observer(kube, self.cache, resolver, self.fleet, SETTINGS, idle),
+            Observer(kube, self.cache, resolver, self.fleet, self.accounts, SETTINGS, idle),
             Roles(kube, self.cache, metrics),
             Calls(self.sidecars, idle, lambda _: None, now=lambda: NOW),
             Applier(kube, self.cache, metrics),
@@ -551,3 +557,26 @@ async def test_a_pod_whose_image_was_taken_is_replaced_and_told_of(cluster: Clus
     (event,) = [e for e in cluster.kube.objects.values() if e.get("reason") == "ResidencyLost"]
     assert "node-1: ImageRemoved" in event["message"]
     assert cluster.condition("Prefetched")["status"] == "False"
+
+
+async def test_a_pod_that_was_needed_and_not_there_is_counted_also_by_the_next_operator(
+    cluster: Cluster,
+) -> None:
+    def standby() -> Object:
+        model = cluster.kube.find(WARM_MODEL, NAME)
+        assert model is not None
+        found: Object = model["status"]["standby"]
+        return found
+
+    await bring_up(cluster)
+    revision = World().hash
+    for number in (1, 2):
+        pod = engine(f"llama-{number}").of(revision)
+        cluster.kube.put(pod.running().body())
+        await cluster.reconcile()
+        cluster.kube.put(pod.warm().body())
+        await cluster.reconcile()
+        assert standby()["coldStarts"] == number
+        cluster.restart()
+        await cluster.reconcile()
+    assert standby()["summary"] == "0 warm, 0 asleep, 2 cold"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pytest
 
 from warmpod.controller.settings import InvalidSettings, from_environment
@@ -18,6 +20,7 @@ def test_defaults() -> None:
     assert found.pulls_per_registry == 5
     assert not found.remove_startup_taint
     assert found.user == ""
+    assert found.gpu_hour_price is None
 
 
 def test_everything_given() -> None:
@@ -29,6 +32,7 @@ def test_everything_given() -> None:
         "WARMPOD_SERVICE_ACCOUNT": "operator",
         "WARMPOD_PULLS_PER_REGISTRY": "12",
         "WARMPOD_REMOVE_STARTUP_TAINT": "true",
+        "WARMPOD_GPU_HOUR_PRICE": "2.50",
     }
     found = from_environment(given, "host")
     assert found.watch_namespaces == ("a", "b")
@@ -36,6 +40,7 @@ def test_everything_given() -> None:
     assert not found.heartbeat_watched
     assert found.user == "system:serviceaccount:system:operator"
     assert found.pulls_per_registry == 12
+    assert found.gpu_hour_price == Decimal("2.5")
     assert found.remove_startup_taint
 
 
@@ -54,6 +59,8 @@ def test_the_pods_namespace_is_the_default() -> None:
         ({"WARMPOD_PULLS_PER_REGISTRY": "0"}, "WARMPOD_PULLS_PER_REGISTRY"),
         ({"WARMPOD_PULLS_PER_REGISTRY": "many"}, "WARMPOD_PULLS_PER_REGISTRY"),
         ({"WARMPOD_REMOVE_STARTUP_TAINT": "yes"}, "WARMPOD_REMOVE_STARTUP_TAINT"),
+        ({"WARMPOD_GPU_HOUR_PRICE": "2,50"}, "WARMPOD_GPU_HOUR_PRICE"),
+        ({"WARMPOD_GPU_HOUR_PRICE": "-1"}, "WARMPOD_GPU_HOUR_PRICE"),
     ],
 )
 def test_errors_name_the_variable(change: dict[str, str], named: str) -> None:

@@ -85,6 +85,15 @@ def test_startup_taints_need_a_right_that_is_given_apart(chart: Objects) -> None
     assert env["WARMPOD_PULLS_PER_REGISTRY"] == "9"
 
 
+def test_the_price_of_a_gpu_is_text(chart: Objects) -> None:
+    key = ("Deployment", "warmpod-system", "warmpod-operator")
+    priced = helm_template("--set-string", "gpuHourPrice=2.50")
+    for objects, expected in ((chart, None), (priced, "2.50")):
+        (operator,) = objects[key]["spec"]["template"]["spec"]["containers"]
+        env = {entry["name"]: entry.get("value") for entry in operator["env"]}
+        assert env.get("WARMPOD_GPU_HOUR_PRICE") == expected
+
+
 def test_digest_takes_the_place_of_the_tag() -> None:
     digest = f"sha256:{'a' * 64}"
     objects = helm_template("--set", f"image.repository=example.com/op,image.digest={digest}")
@@ -103,6 +112,7 @@ def test_digest_takes_the_place_of_the_tag() -> None:
         ("crds.instal=false", "instal"),
         ("replicas=2", "replicas"),
         ("pullsPerRegistry=0", "pullsPerRegistry"),
+        ("gpuHourPrice=cheap", "gpuHourPrice"),
         ("startupTaint.remove=yes", "remove"),
     ],
 )

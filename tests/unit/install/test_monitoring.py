@@ -38,4 +38,7 @@ def test_operator_is_scraped_by_the_label_of_its_service() -> None:
     ]
     wanted = monitor["spec"]["selector"]["matchLabels"]
     assert wanted.items() <= service["metadata"]["labels"].items()
-    assert monitor["spec"]["endpoints"][0]["port"] == service["spec"]["ports"][0]["name"]
+    (endpoint,) = monitor["spec"]["endpoints"]
+    assert endpoint["port"] == service["spec"]["ports"][0]["name"]
+    # The series have a label `namespace` of their own, which is what the rules sum by.
+    assert endpoint["honorLabels"] is True

@@ -69,6 +69,10 @@ def test_nor_is_how_it_is_rolled_out() -> None:
     assert hash_of(rollout={"onRegression": "Proceed", "tolerancePercent": 9}) == hash_of()
 
 
+def test_nor_is_what_it_costs() -> None:
+    assert hash_of(cost={"perGpuHour": "2.50"}) == hash_of()
+
+
 def test_stated_defaults_are_not_in_it() -> None:
     """A default that the API server wrote, also one of a later version, makes no revision."""
     assert hash_of(**DEFAULTS) == hash_of()
@@ -118,7 +122,7 @@ def test_whatever_shapes_the_pods_is_in_it() -> None:
 
 
 def test_every_field_of_the_spec_is_covered_or_left_out_on_purpose() -> None:
-    covered = {key for spec in SHAPING for key in spec} | {"replicas", "standby", "rollout"}
+    covered = {key for spec in SHAPING for key in spec} | {"replicas", "standby", "rollout", "cost"}
     fields = {field.alias for field in WarmModelSpec.model_fields.values()}
     assert fields == covered
 
