@@ -28,6 +28,8 @@ from warmpod.api.base import (
     rule,
     rules,
 )
+from warmpod.api.forecast import Forecast
+from warmpod.api.schedule import MAX_ENTRIES, ScheduleEntry
 from warmpod.api.sources import Claim, ModelSource
 from warmpod.protocol import LAUNCHER_MOUNT, RUN_MOUNT, WARMUP_PORT
 from warmpod.quantity import to_bytes
@@ -664,6 +666,14 @@ class WarmModelSpec(StrictBase):
     )
     standby: Standby = Field(
         default=Standby(), description="Warm pods that are held back for the next scale-out."
+    )
+    schedule: Annotated[tuple[ScheduleEntry, ...], Field(max_length=MAX_ENTRIES)] = Field(
+        default=(),
+        description="When more pods are kept than replicas and standby ask for.",
+        json_schema_extra=keyed("name"),
+    )
+    forecast: Forecast = Field(
+        default=Forecast(), description="Pods for load that has not come yet."
     )
     pod: Pod = Field(
         default=Pod(), description="Scheduling, volumes and security, as in a PodSpec."

@@ -13,6 +13,7 @@ from typing import Any, Literal
 from warmpod import reasons
 from warmpod.api import InvalidSpec
 from warmpod.controller import progress
+from warmpod.controller.demand import Demand
 from warmpod.controller.facts import Facts
 from warmpod.controller.problems import ENGINE_PROGRESS, NOTICES, Area, Problem
 from warmpod.controller.views import PodView
@@ -25,9 +26,19 @@ PREFETCHED = "Prefetched"
 WEIGHTS_RESIDENT = "WeightsResident"
 WARM = "Warm"
 STANDBY_READY = "StandbyReady"
+SCALED_AHEAD = "ScaledAhead"
 RECONCILING = "Reconciling"
 STALLED = "Stalled"
-TYPES = (READY, PREFETCHED, WEIGHTS_RESIDENT, WARM, STANDBY_READY, RECONCILING, STALLED)
+TYPES = (
+    READY,
+    PREFETCHED,
+    WEIGHTS_RESIDENT,
+    WARM,
+    STANDBY_READY,
+    SCALED_AHEAD,
+    RECONCILING,
+    STALLED,
+)
 
 #: The API's bound is 4096; three problems of this length fit.
 MESSAGE = 1200
@@ -50,6 +61,7 @@ def of(facts: Facts) -> dict[str, Condition]:
         WEIGHTS_RESIDENT: _weights_resident(facts),
         WARM: warm,
         STANDBY_READY: Condition("True", reasons.NO_STANDBY_REQUESTED, "spec.standby.replicas: 0"),
+        SCALED_AHEAD: _scaled_ahead(facts.demand),
         RECONCILING: _reconciling(facts, ready, stalled),
         STALLED: stalled,
     }
@@ -86,6 +98,12 @@ def merge(
             }
         )
     return merged
+
+
+def _scaled_ahead(demand: Demand) -> Condition:
+    numbers = f"{demand.serving} serving and {demand.standby} standby pods are asked for"
+    message = _short(f"{numbers}. {demand.why}".rstrip(". "))
+    return Condition("True" if demand.raised else "False", demand.reason, message)
 
 
 def _ready(facts: Facts, warm: Condition) -> Condition:

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from warmpod import reasons
 from warmpod.api import WarmModel
 from warmpod.controller import demand, mounts, problems, rivalry, rollout
+from warmpod.controller.demand import Demand
 from warmpod.controller.nodes import pods, waiting
 from warmpod.controller.nodes.pods import holds_images
 from warmpod.controller.observed import Observed, Refusal
@@ -37,8 +38,9 @@ VERIFIED_REASONS = frozenset(
 
 @dataclass(frozen=True)
 class Facts:
+    demand: Demand
     wanted: int
-    """Serving pods that are needed."""
+    """Serving pods that are to be warm by now."""
     revision: str
     """Hash of what the spec asks for."""
     stored: bool
@@ -119,8 +121,10 @@ def gather(observed: Observed, model: WarmModel, now: datetime) -> Facts:
         waited_for=_is_waited_for(observed),
         returning=observed.nodes is not None and observed.nodes.returning,
     )
+    needed = demand.of(model, now, observed.known)
     return Facts(
-        wanted=demand.of(model).serving,
+        demand=needed,
+        wanted=needed.due,
         revision=revision,
         stored=observed.present is not None,
         begun=observed.deployment is not None

@@ -9,8 +9,9 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from warmpod.api import InvalidSpec, WarmModel
-from warmpod.controller import mounts
+from warmpod.controller import demand, mounts
 from warmpod.controller.cache import Cache
+from warmpod.controller.demand import Outlook
 from warmpod.controller.kinds import (
     CONTROLLER_REVISION,
     DAEMON_SET,
@@ -60,8 +61,10 @@ class Observer:
         fleet: Fleet,
         settings: Settings,
         *,
+        outlook: Callable[[Key], Outlook | None] = lambda _: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._outlook = outlook
         self._kube = kube
         self._cache = cache
         self._resolver = resolver
@@ -90,6 +93,9 @@ class Observer:
             deployment=next(self._workloads(DEPLOYMENT, view), None),
             prefetch_pods=_of(pods, "prefetch"),
             engine_pods=_of(pods, "engine"),
+            known=replace(
+                demand.measured(view.body.get("status") or {}), outlook=self._outlook(key)
+            ),
             failures=failures,
         )
         nodes = self._fleet.look(key, _placement(observed), observed.prefetch_pods)

@@ -14,7 +14,7 @@ from typing import Any
 
 from warmpod import reasons
 from warmpod.api import InvalidSpec, WarmModel
-from warmpod.controller import conditions, demand, mounts, prefetching, problems, rivalry, status
+from warmpod.controller import conditions, mounts, prefetching, problems, rivalry, status
 from warmpod.controller.facts import MIN_READY, Facts, gather
 from warmpod.controller.kinds import CONTROLLER_REVISION, DAEMON_SET, Kind
 from warmpod.controller.nodes import pods
@@ -147,7 +147,7 @@ def _workloads(
     yield daemonset.build(model, stored)
     template = _engine_revision(observed, stored, facts)
     if template is not None:
-        yield deployment.build(model, template, demand.of(model).pods)
+        yield deployment.build(model, template, facts.demand.pods)
 
 
 def _engine_revision(observed: Observed, stored: Revision, facts: Facts) -> Revision | None:
@@ -230,6 +230,7 @@ def _look_again(observed: Observed, facts: Facts) -> float | None:
     dates += [problems.silent_from(pod) for pod in found]
     dates += [mounts.hanging_from(pod) for pod in found]
     dates.append(rivalry.due(observed, facts.now))
+    dates.append(facts.demand.changes_at)
     times += [(due - facts.now).total_seconds() for due in dates if due and due > facts.now]
     return min(times, default=None)
 

@@ -10,6 +10,8 @@ from warmpod.controller.facts import Facts
 from warmpod.controller.problems import NODE_AREAS
 from warmpod.resources.names import serving_selector
 
+#: What others than the plan tell, when they have something new to tell.
+_KEPT = ("warmNow",)
 #: Characters of a message per node.
 NODE_MESSAGE = 1000
 
@@ -23,7 +25,8 @@ def build(
     conditions: list[dict[str, Any]],
 ) -> dict[str, Any]:
     """`previous`: the status as it is, from which only past start-ups are taken."""
-    return {
+    kept = {name: previous[name] for name in _KEPT if name in previous}
+    return kept | {
         "observedGeneration": generation,
         "replicas": facts.serving,
         "readyReplicas": facts.ready,

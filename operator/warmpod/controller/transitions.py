@@ -30,6 +30,7 @@ _TOLD = (
     conditions.PREFETCHED,
     conditions.WEIGHTS_RESIDENT,
     conditions.WARM,
+    conditions.SCALED_AHEAD,
 )
 #: Reasons of a condition that is not true (yet) while all goes well.
 _PROGRESS: frozenset[Reason] = frozenset(
@@ -49,6 +50,11 @@ _PROGRESS: frozenset[Reason] = frozenset(
         reasons.ENGINE_STARTING,
         reasons.WARMING_UP,
         reasons.STOPPING,
+        reasons.NOT_AHEAD,
+        reasons.AS_SPECIFIED,
+        reasons.FORECAST_LOW,
+        reasons.FORECAST_OBSERVED,
+        reasons.COLLECTING_LOAD,
     }
 )
 
