@@ -20,6 +20,10 @@ from warmpod.controller import events, health, logs
 from warmpod.controller.apply import Applier
 from warmpod.controller.background import Background
 from warmpod.controller.cache import Cache
+from warmpod.controller.forecasting.history import History
+from warmpod.controller.forecasting.keeper import Forecasts
+from warmpod.controller.forecasting.metrics import ForecastErrors
+from warmpod.controller.forecasting.storage import Storage
 from warmpod.controller.gates import Gates
 from warmpod.controller.health import Health
 from warmpod.controller.kinds import CACHED, LEASE, NODE, WARM_MODEL, Kind
@@ -45,7 +49,11 @@ from warmpod.controller.recorder import Recorder
 from warmpod.controller.residency import Residency
 from warmpod.controller.resolver import Resolver
 from warmpod.controller.settings import InvalidSettings, OperatorSettings, from_environment
+from warmpod.controller.sidecars import SidecarError, Sidecars
 from warmpod.controller.sweep import Sweeper
+from warmpod.controller.triggers import Triggers
+from warmpod.controller.triggers.http import Endpoint
+from warmpod.controller.triggers.reviews import Reviews
 from warmpod.controller.views import Key
 from warmpod.controller.workqueue import WorkQueue, run_worker
 from warmpod.registry.session import new_session
@@ -92,11 +100,26 @@ class Operator:
         self.health.renewed_at = lambda: self.lease.renewed_at
         self.actions = NodeActions(kube, self.cache, self.metrics)
         self.taints = StartupTaints(self.cache, self.fleet, self.actions)
+        self.sidecars = Sidecars(session)
+        self.triggers = Triggers(self.sidecars, self.queue.add, (SidecarError,))
+        self.forecasts = Forecasts(
+            self.cache,
+            self.sidecars,
+            Storage(kube),
+            History(session, settings.prometheus_url),
+            self.queue.add,
+        )
+        self.counters.register(ForecastErrors(self.forecasts.errors))
         self.reconciler = Reconciler(
             kube,
             self.cache,
             Observer(
-                kube, self.cache, self.resolver, self.fleet, Settings(settings.operator_image)
+                kube,
+                self.cache,
+                self.resolver,
+                self.fleet,
+                Settings(settings.operator_image),
+                outlook=self.forecasts.outlook,
             ),
             Applier(kube, self.cache, self.metrics),
             self.actions,
@@ -104,6 +127,8 @@ class Operator:
             self.metrics,
             self.gates,
             self.residency,
+            self.triggers,
+            self.forecasts,
         )
 
     def receive(self, kind: Kind, change: str | None, obj: Object) -> None:
@@ -119,6 +144,15 @@ class Operator:
         key = take(kind, obj)
         if key is not None:
             self.queue.add(key)
+
+    def endpoint(self) -> Endpoint:
+        """Where warm-up is asked for again."""
+        return Endpoint(
+            Reviews(self.kube),
+            lambda: self.health.ready,
+            lambda key: self.cache.model(key) is not None,
+            self.triggers.post,
+        )
 
     def answered(self, key: Key) -> None:
         """What was asked for a WarmModel about images or disks is known now."""
@@ -169,11 +203,11 @@ async def run(settings: OperatorSettings) -> None:
         stack.push_async_callback(kube.close)
         session = await stack.enter_async_context(new_session())
         operator = Operator(settings, kube, session, configuration)
-        for asking in (operator.resolver, operator.sizes, operator.disks):
+        for asking in (operator.resolver, operator.sizes, operator.disks, operator.triggers):
             stack.push_async_callback(asking.close)
-        runner = await health.serve(
-            health.application(operator.health, operator.counters), settings.port
-        )
+        app = health.application(operator.health, operator.counters)
+        operator.endpoint().add_to(app)
+        runner = await health.serve(app, settings.port)
         stack.push_async_callback(runner.cleanup)
         await operator.wait_for_crd()
         await operator.lease.acquire()
@@ -185,6 +219,7 @@ async def run(settings: OperatorSettings) -> None:
         await operator.sweeper.initially(operator.find_nodes)
         operator.health.listed = True
         background.start(operator.sweeper.periodically())
+        background.start(operator.forecasts.keep())
         for _ in range(WORKERS):
             background.start(operator.worker())
         if settings.remove_startup_taint and operator.fleet.watched:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import TypeGuard
 
 from warmpod.controller import plan as planning
 from warmpod.controller import startups
 from warmpod.controller.apply import Applier, NamespaceTerminating
 from warmpod.controller.cache import Cache
+from warmpod.controller.facts import is_warm
+from warmpod.controller.forecasting.keeper import Forecasts
 from warmpod.controller.gates import Gates
-from warmpod.controller.kinds import WARM_MODEL
+from warmpod.controller.kinds import POD, WARM_MODEL
 from warmpod.controller.kube import ApiError, Kube, Object
 from warmpod.controller.metrics import Metrics
 from warmpod.controller.nodes.actions import NodeActions
@@ -21,7 +24,8 @@ from warmpod.controller.plan import Plan
 from warmpod.controller.recorder import Recorder
 from warmpod.controller.residency import Residency
 from warmpod.controller.transitions import Transition, transitions
-from warmpod.controller.views import Key, ModelView
+from warmpod.controller.triggers import Triggers
+from warmpod.controller.views import Key, ModelView, PodView, View
 from warmpod.controller.workqueue import RetryLater
 
 logger = logging.getLogger(__name__)
@@ -45,6 +49,8 @@ class Reconciler:
         metrics: Metrics,
         gates: Gates,
         residency: Residency,
+        triggers: Triggers,
+        forecasts: Forecasts,
         *,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
@@ -57,6 +63,8 @@ class Reconciler:
         self._metrics = metrics
         self._gates = gates
         self._residency = residency
+        self._triggers = triggers
+        self._forecasts = forecasts
         self._now = now
 
     async def __call__(self, key: Key) -> float | None:
@@ -67,6 +75,8 @@ class Reconciler:
             self._applier.forget(key)
             self._gates.take(key)
             self._residency.forget(key)
+            self._triggers.forget(key)
+            self._forecasts.forget(key)
             self._metrics.failed_nodes.forget(key)
             return None
         try:
@@ -80,7 +90,8 @@ class Reconciler:
         plan, events, settled = await self._settle(view)
         self._metrics.failed_nodes.replace(key, plan.failed_nodes)
         if plan.status is not None:
-            events += await self._report(view, plan.status)
+            status, told = self._told(view, plan.status)
+            events += [*await self._report(view, status), *told]
         events += self._gates.take(key)
         events += self._residency.take(key)
         for event in events:
@@ -106,6 +117,17 @@ class Reconciler:
             if settled:
                 break
         return plan, events, settled
+
+    def _told(self, view: ModelView, status: Object) -> tuple[Object, list[Transition]]:
+        """The status with what is not computed from what was observed."""
+        key = view.meta.key
+        if forecast := self._forecasts.status(key):
+            status = status | {"forecast": forecast}
+        warm = [pod for pod in self._cache.owned(POD, key) if _may_warm(pod)]
+        outcome = self._triggers.look(view, status.get("warmNow") or {}, warm)
+        if outcome is None:
+            return status, []
+        return status | {"warmNow": outcome.status()}, [outcome.event()]
 
     async def _delete(self, deletion: planning.Deletion) -> None:
         meta = deletion.meta
@@ -142,3 +164,8 @@ class Reconciler:
         for startup in new:
             self._metrics.startups.observe(startup)
         return [*transitions(previous, status), *map(startups.event, new)]
+
+
+def _may_warm(pod: View) -> TypeGuard[PodView]:
+    """Of any revision: what serves shall be warm."""
+    return isinstance(pod, PodView) and is_warm(pod) and not pod.meta.deleting

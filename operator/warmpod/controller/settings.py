@@ -29,6 +29,9 @@ class OperatorSettings:
     remove_startup_taint: bool = False
     """Whether nodes that are ready to serve lose the taint warmpod.io/not-ready."""
 
+    prometheus_url: str = ""
+    """Where load from before the operator recorded any is asked for; empty for nowhere."""
+
     @property
     def heartbeat_watched(self) -> bool:
         """Whether the watch covers the operator's own Lease, which proves that events arrive."""
@@ -51,6 +54,7 @@ def from_environment(environ: Mapping[str, str], hostname: str) -> OperatorSetti
         identity=environ.get("POD_NAME") or hostname,
         pulls_per_registry=_count(environ, "WARMPOD_PULLS_PER_REGISTRY", "5"),
         remove_startup_taint=_switch(environ, "WARMPOD_REMOVE_STARTUP_TAINT"),
+        prometheus_url=_url(environ, "WARMPOD_PROMETHEUS_URL"),
     )
 
 
@@ -77,6 +81,13 @@ def _switch(environ: Mapping[str, str], name: str) -> bool:
     if text in ("true", "false"):
         return text == "true"
     raise InvalidSettings(f"{name}: {text!r} is neither true nor false")
+
+
+def _url(environ: Mapping[str, str], name: str) -> str:
+    text = environ.get(name, "")
+    if not text or text.startswith(("http://", "https://")):
+        return text
+    raise InvalidSettings(f"{name}: {text!r} does not begin with http:// or https://")
 
 
 def _port(text: str) -> int:

@@ -17,6 +17,7 @@ def test_defaults() -> None:
     assert found.heartbeat_watched
     assert found.pulls_per_registry == 5
     assert not found.remove_startup_taint
+    assert found.prometheus_url == ""
 
 
 def test_everything_given() -> None:
@@ -27,6 +28,7 @@ def test_everything_given() -> None:
         "POD_NAME": "me",
         "WARMPOD_PULLS_PER_REGISTRY": "12",
         "WARMPOD_REMOVE_STARTUP_TAINT": "true",
+        "WARMPOD_PROMETHEUS_URL": "https://prometheus.example.com/p",
     }
     found = from_environment(given, "host")
     assert found.watch_namespaces == ("a", "b")
@@ -34,6 +36,7 @@ def test_everything_given() -> None:
     assert not found.heartbeat_watched
     assert found.pulls_per_registry == 12
     assert found.remove_startup_taint
+    assert found.prometheus_url == "https://prometheus.example.com/p"
 
 
 def test_the_pods_namespace_is_the_default() -> None:
@@ -51,6 +54,7 @@ def test_the_pods_namespace_is_the_default() -> None:
         ({"WARMPOD_PULLS_PER_REGISTRY": "0"}, "WARMPOD_PULLS_PER_REGISTRY"),
         ({"WARMPOD_PULLS_PER_REGISTRY": "many"}, "WARMPOD_PULLS_PER_REGISTRY"),
         ({"WARMPOD_REMOVE_STARTUP_TAINT": "yes"}, "WARMPOD_REMOVE_STARTUP_TAINT"),
+        ({"WARMPOD_PROMETHEUS_URL": "prometheus:9090"}, "WARMPOD_PROMETHEUS_URL"),
     ],
 )
 def test_errors_name_the_variable(change: dict[str, str], named: str) -> None:
