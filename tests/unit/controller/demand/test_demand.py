@@ -216,7 +216,9 @@ def test_never_below_the_spec_and_the_same_until_told(
     if found.changes_at is not None:
         assert found.changes_at > now
         # Windows of one entry that overlap are told one after another, so only what is asked for.
-        later = demand.of(model, now + share * (found.changes_at - now), known)
+        just_before = found.changes_at - timedelta(microseconds=1)
+        at = min(just_before, now + share * (found.changes_at - now))
+        later = demand.of(model, at, known)
         assert (later.serving, later.standby, later.due) == (
             found.serving,
             found.standby,
