@@ -17,6 +17,12 @@ WARM_CONDITION = f"{GROUP}/Warm"
 TIMELINE_CONDITION = f"{GROUP}/StartupTimeline"
 RESIDENT_CONDITION = f"{GROUP}/Resident"
 
+# Annotation of a WarmModel: each new text asks its warm pods to play warm-up again. Written by
+# people and pipelines, never by the operator.
+WARM_NOW_ANNOTATION = f"{GROUP}/warm-now"
+# Whom a token must be for that asks the operator for the same by HTTP.
+TOKEN_AUDIENCE = GROUP
+
 # Environment variables: each holds the settings of one process as JSON, written by the operator.
 AGENT_CONFIG_VARIABLE = "WARMPOD_AGENT_CONFIG"
 SIDECAR_CONFIG_VARIABLE = "WARMPOD_SIDECAR_CONFIG"

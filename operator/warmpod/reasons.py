@@ -552,6 +552,45 @@ STANDBY_UNFILLED = Reason(
     "warmpod.io/role=standby. A pod that does not wake up, or answers differently after it, is to "
     "be deleted: another one replaces it.",
 )
+NOT_AHEAD = Reason(
+    "NothingAhead", "There is no schedule and no forecast: the spec's own numbers are kept."
+)
+AS_SPECIFIED = Reason(
+    "AsSpecified",
+    "No window of spec.schedule asks for more than spec.replicas and spec.standby.replicas do.",
+)
+SCHEDULE_ACTIVE = Reason(
+    "ScheduleActive", "A window of spec.schedule asks for more pods than the spec does otherwise."
+)
+FORECAST_ACTIVE = Reason(
+    "ForecastActive", "More load is expected than the pods that spec and schedule ask for can take."
+)
+FORECAST_LOW = Reason(
+    "ForecastLow", "The load that is expected needs no more pods than there are anyway."
+)
+FORECAST_OBSERVED = Reason(
+    "ForecastObserved",
+    "spec.forecast.mode is Observe: what would be done is said, and not done.",
+)
+COLLECTING_LOAD = Reason(
+    "CollectingLoad",
+    "Load is being recorded; a forecast needs two days of it, or two weeks with season Week.",
+)
+FORECAST_WORSE = Reason(
+    "ForecastWorse",
+    "The forecast has been further from what was needed than the schedule, so it is not followed.",
+    "Nothing to do; it is followed again once it is better. Compare the errors in status.forecast.",
+)
+FORECAST_FAILED = Reason(
+    "ForecastFailed",
+    "No forecast could be computed, so that spec and schedule decide alone.",
+    "The message says why; the operator's log has more.",
+)
+INVALID_SCHEDULE = Reason(
+    "InvalidSchedule",
+    "An entry of spec.schedule means nothing and is left out; all else goes on.",
+    "Correct the field that the message names.",
+)
 UP_TO_DATE = Reason("UpToDate", "Nothing is left to do for this generation.")
 PROGRESSING = Reason("Progressing", "The operator and the cluster are working on it.")
 NOTHING_WRONG = Reason("NothingWrong", "Nothing needs a person.")
@@ -596,4 +635,12 @@ GATE_CLOSED = Reason(
     "GateClosed",
     "A pod that took traffic takes none any more; the message has its reason and what was found.",
     "See the row of that reason.",
+)
+WARMED_AGAIN = Reason(
+    "WarmedAgain", "All warm pods were told to play their warm-up again, as was asked for."
+)
+WARM_AGAIN_FAILED = Reason(
+    "WarmAgainFailed",
+    "Warm-up was asked for again, and some pods could not be told.",
+    "The message names pods and causes; ask again with another text.",
 )

@@ -122,6 +122,19 @@ ACCEPTED: dict[str, dict[str, Any]] = {
     "gpus": {"engine.resources": {"limits": {"nvidia.com/gpu": 1, "memory": "32Gi"}}},
     "no standby": {"standby": {"replicas": 0, "state": "Awake"}},
     "standby": {"standby": {"replicas": 2, "state": "Sleeping", "maxUnfilledSeconds": 600}},
+    "windows": {
+        "schedule": [
+            {
+                "name": "day",
+                "cron": "0,30 8-18/2 * JAN-DEC MON-FRI",
+                "timeZone": "America/Argentina/Ushuaia",
+                "durationSeconds": 3600,
+                "replicas": 4,
+            },
+            {"name": "night", "cron": "5 0 1 1 0", "durationSeconds": 60, "standby": 0},
+        ]
+    },
+    "forecast that is observed": {"forecast": {"mode": "Observe", "requestsPerPod": 8}},
     "no cache": {"compileCache.store": "None"},
     "open when warm-up fails": {"warmup.onFailure": "Open"},
     "restart when warm-up fails": {"warmup": {"onFailure": "Restart", "maxRestarts": 2}},
@@ -275,6 +288,36 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
     "standby pods missing for no time": (
         {"standby.maxUnfilledSeconds": 0},
         ["spec.standby.maxUnfilledSeconds"],
+    ),
+    "window that changes nothing": (
+        {"schedule": [{"name": "day", "cron": "0 8 * * *", "durationSeconds": 60}]},
+        ["spec.schedule[0]", "without replicas or standby", "set one of them"],
+    ),
+    "hour that does not exist": (
+        {"schedule": [{"name": "a", "cron": "0 24 * * *", "durationSeconds": 60, "replicas": 1}]},
+        ["spec.schedule[0].cron"],
+    ),
+    "time zone that is none": (
+        {
+            "schedule": [
+                {
+                    "name": "a",
+                    "cron": "0 8 * * *",
+                    "timeZone": "+02:00",
+                    "durationSeconds": 60,
+                    "replicas": 1,
+                }
+            ]
+        },
+        ["spec.schedule[0].timeZone"],
+    ),
+    "forecast of unknown pods": (
+        {"forecast": {"mode": "Observe"}},
+        ["spec.forecast", "requestsPerPod is needed"],
+    ),
+    "forecast without a bound": (
+        {"forecast": {"mode": "Scale", "requestsPerPod": 8}},
+        ["spec.forecast", "maxReplicas is needed"],
     ),
     "cache on the node": (
         {"compileCache.store": "Node"},

@@ -5,9 +5,13 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, WithJsonSchema
+from pydantic import Field
 
 from warmpod.api.base import ATOMIC, StrictBase, keyed
+from warmpod.api.forecast import ForecastStatus
+from warmpod.api.scalars import MAX_COUNT as MAX_COUNT
+from warmpod.api.scalars import Count, Time
+from warmpod.api.warm_now import WarmNowStatus
 
 MAX_FAILED_NODES = 5
 MAX_PROGRESS = 160
@@ -15,17 +19,14 @@ MAX_LAST_STARTUPS = 5
 MAX_PHASES = 32
 MAX_LOADER = 256
 
-MAX_COUNT = 1_000_000
 MAX_SUM = 2**53
 MAX_SUMMARY = 200
 MAX_SECONDS = 365 * 24 * 3600
 MAX_MILLISECONDS = MAX_SECONDS * 1000
 
-Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
 Sum = Annotated[int, Field(ge=0, le=MAX_SUM)]
 Seconds = Annotated[int, Field(ge=0, le=MAX_SECONDS)]
 Milliseconds = Annotated[int, Field(ge=0, le=MAX_MILLISECONDS)]
-Time = Annotated[str, WithJsonSchema({"type": "string", "format": "date-time", "maxLength": 64})]
 PodName = Annotated[str, Field(max_length=253)]
 RevisionName = Annotated[str, Field(max_length=63)]
 Message = Annotated[str, Field(max_length=4096)]
@@ -151,7 +152,8 @@ class StandbyUse(StrictBase):
 class WarmModelStatus(StrictBase):
     conditions: Annotated[tuple[Condition, ...], Field(max_length=16)] = Field(
         default=(),
-        description="Ready, Prefetched, WeightsResident, Warm, StandbyReady, Reconciling, Stalled.",
+        description="Ready, Prefetched, WeightsResident, Warm, StandbyReady, ScaledAhead, "
+        "Reconciling, Stalled.",
         json_schema_extra=keyed("type"),
     )
     observed_generation: Annotated[int, Field(ge=0, le=2**53)] | None = Field(
@@ -179,4 +181,8 @@ class WarmModelStatus(StrictBase):
         default=(),
         description="The last start-ups that ended warm, newest first.",
         json_schema_extra=ATOMIC,
+    )
+    forecast: ForecastStatus | None = Field(default=None, description="The last forecast.")
+    warm_now: WarmNowStatus | None = Field(
+        default=None, description="The last request to play warm-up again."
     )

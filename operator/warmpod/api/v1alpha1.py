@@ -29,7 +29,9 @@ from warmpod.api.base import (
     rules,
 )
 from warmpod.api.cost import Cost
+from warmpod.api.forecast import Forecast
 from warmpod.api.rollout import Rollout
+from warmpod.api.schedule import MAX_ENTRIES, ScheduleEntry
 from warmpod.api.sources import Claim, ModelSource
 from warmpod.api.standby import Standby
 from warmpod.protocol import LAUNCHER_MOUNT, RUN_MOUNT, WARMUP_PORT
@@ -643,6 +645,14 @@ class WarmModelSpec(StrictBase):
     )
     standby: Standby = Field(
         default=Standby(), description="Warm pods that are held back for the next scale-out."
+    )
+    schedule: Annotated[tuple[ScheduleEntry, ...], Field(max_length=MAX_ENTRIES)] = Field(
+        default=(),
+        description="When more pods are kept than replicas and standby ask for.",
+        json_schema_extra=keyed("name"),
+    )
+    forecast: Forecast = Field(
+        default=Forecast(), description="Pods for load that has not come yet."
     )
     rollout: Rollout = Field(
         default=Rollout(), description="How a new revision takes the place of the one before."

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import urllib3
 import yaml
@@ -17,6 +17,8 @@ from warmpod.protocol import GROUP, PLURAL, VERSION, WARMUP_PORT
 from warmpod.resources.names import MODEL_LABEL
 
 Document = dict[str, Any]
+Verb = Literal["read", "change"]
+_PASSIVE: dict[Verb, str] = {"read": "read", "change": "changed"}
 
 # Seconds for one request; a person waits for it.
 REQUEST_SECONDS = 15
@@ -104,6 +106,25 @@ class Cluster:
 
         return self._ask(f"{path} of WarmModel {namespace}/{name}", ask)
 
+    def annotate(self, namespace: str, name: str, annotation: str, text: str) -> None:
+        """Set an annotation of a WarmModel. Raises ClusterError."""
+        request = self._api.param_serialize(
+            "PATCH",
+            f"/apis/{GROUP}/{VERSION}/namespaces/{namespace}/{PLURAL}/{name}",
+            header_params={"Content-Type": "application/merge-patch+json"},
+            body={"metadata": {"annotations": {annotation: text}}},
+            auth_settings=["BearerToken"],
+        )
+
+        def ask() -> Any:
+            answer = self._api.call_api(*request, _request_timeout=REQUEST_SECONDS)
+            answer.read()
+            if answer.status != 200:
+                raise ApiException.from_response(http_resp=answer, body=None, data=None)
+            return answer
+
+        self._ask(f"WarmModel {namespace}/{name}", ask, verb="change")
+
     def sidecar_page(self, namespace: str, pod: str, page: str) -> Document:
         """A page of a pod's sidecar, through the API server. Raises ClusterError."""
         return self._ask(
@@ -117,11 +138,11 @@ class Cluster:
             ),
         )
 
-    def _ask(self, what: str, request: Callable[[], Any]) -> Document:
+    def _ask(self, what: str, request: Callable[[], Any], verb: Verb = "read") -> Document:
         try:
             answer: Document = json.loads(request().data)
         except ApiException as error:
-            raise ClusterError(explain(what, error.status, error.body)) from error
+            raise ClusterError(explain(what, error.status, error.body, verb)) from error
         except ValueError as error:
             raise ClusterError(f"{what} is not JSON: is warmpod of the same version?") from error
         except (urllib3.exceptions.HTTPError, OSError) as error:
@@ -131,7 +152,7 @@ class Cluster:
         return answer
 
 
-def explain(what: str, status: int | None, body: object) -> str:
+def explain(what: str, status: int | None, body: object, verb: Verb = "read") -> str:
     """One line for an answer of the API server other than success."""
     message = _message(body)
     if status == 404 and what.startswith("page "):
@@ -141,8 +162,8 @@ def explain(what: str, status: int | None, body: object) -> str:
     if status == 404 and "not found" in message:
         return f"there is no {what}"
     if status in (401, 403):
-        return f"you may not read {what}: {message}"
-    return f"{what} cannot be read: {status} {message}"
+        return f"you may not {verb} {what}: {message}"
+    return f"{what} cannot be {_PASSIVE[verb]}: {status} {message}"
 
 
 def _message(body: object) -> str:

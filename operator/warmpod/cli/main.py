@@ -14,7 +14,7 @@ import typer
 from rich.console import Console, RenderableType
 from rich.markup import escape
 
-from warmpod.cli import golden, packing, plans, render, timeline, waterfall
+from warmpod.cli import golden, now, packing, plans, render, timeline, waterfall
 from warmpod.cli.cluster import Cluster, ClusterError, Document, Snapshot
 
 app = typer.Typer(
@@ -56,6 +56,22 @@ def status(
     """Show conditions, nodes and pods of a WarmModel."""
     snapshot = _snapshot(name, namespace, kubeconfig, context)
     console.print(render.status(snapshot, datetime.now(UTC)))
+
+
+@app.command("now")
+def warm_now(
+    name: Name,
+    namespace: Namespace = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Have the warm pods of a WarmModel play their warm-up again, beside what they serve."""
+    try:
+        cluster = Cluster(kubeconfig, context)
+        asked = now.ask(cluster, namespace or cluster.default_namespace, name)
+    except ClusterError as error:
+        _fail(str(error))
+    console.print(f"asked for as {asked}; status.warmNow says when all pods have been told")
 
 
 @app.command("timeline")

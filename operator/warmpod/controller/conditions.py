@@ -13,6 +13,7 @@ from warmpod import reasons
 from warmpod.api import InvalidSpec
 from warmpod.controller import progress
 from warmpod.controller.condition import STANDBY_READY, Condition, Status, short
+from warmpod.controller.demand import Demand
 from warmpod.controller.facts import Facts
 from warmpod.controller.pool import readiness
 from warmpod.controller.problems import ENGINE_PROGRESS, NOTICES, Area, Problem
@@ -23,9 +24,19 @@ READY = "Ready"
 PREFETCHED = "Prefetched"
 WEIGHTS_RESIDENT = "WeightsResident"
 WARM = "Warm"
+SCALED_AHEAD = "ScaledAhead"
 RECONCILING = "Reconciling"
 STALLED = "Stalled"
-TYPES = (READY, PREFETCHED, WEIGHTS_RESIDENT, WARM, STANDBY_READY, RECONCILING, STALLED)
+TYPES = (
+    READY,
+    PREFETCHED,
+    WEIGHTS_RESIDENT,
+    WARM,
+    STANDBY_READY,
+    SCALED_AHEAD,
+    RECONCILING,
+    STALLED,
+)
 
 
 def of(facts: Facts) -> dict[str, Condition]:
@@ -38,6 +49,7 @@ def of(facts: Facts) -> dict[str, Condition]:
         WEIGHTS_RESIDENT: _weights_resident(facts),
         WARM: warm,
         STANDBY_READY: readiness.of(facts),
+        SCALED_AHEAD: _scaled_ahead(facts.pool.demand),
         RECONCILING: _reconciling(facts, ready, stalled),
         STALLED: stalled,
     }
@@ -74,6 +86,12 @@ def merge(
             }
         )
     return merged
+
+
+def _scaled_ahead(demand: Demand) -> Condition:
+    numbers = f"{demand.serving} serving and {demand.standby} standby pods are asked for"
+    message = short(f"{numbers}. {demand.why}".rstrip(". "))
+    return Condition("True" if demand.raised else "False", demand.reason, message)
 
 
 def _ready(facts: Facts, warm: Condition) -> Condition:

@@ -103,8 +103,8 @@ class Facts:
 
     @property
     def wanted(self) -> int:
-        """Serving pods that are needed."""
-        return self.pool.demand.serving
+        """Serving pods that are to be warm by now."""
+        return self.pool.demand.due
 
     @property
     def warm_pods(self) -> tuple[PodView, ...]:

@@ -33,6 +33,7 @@ POD = Kind("", "v1", "Pod", "pods")
 SERVICE = Kind("", "v1", "Service", "services")
 SERVICE_ACCOUNT = Kind("", "v1", "ServiceAccount", "serviceaccounts")
 EVENT = Kind("", "v1", "Event", "events")
+CONFIG_MAP = Kind("", "v1", "ConfigMap", "configmaps")
 NAMESPACE = Kind("", "v1", "Namespace", "namespaces")
 NODE = Kind("", "v1", "Node", "nodes")
 DAEMON_SET = Kind("apps", "v1", "DaemonSet", "daemonsets")
@@ -58,7 +59,8 @@ CHILDREN = (
 CACHED = (WARM_MODEL, *CHILDREN, POD)
 
 _BY_TYPE = {
-    (kind.api_version, kind.kind): kind for kind in (*CACHED, EVENT, NAMESPACE, NODE, LEASE)
+    (kind.api_version, kind.kind): kind
+    for kind in (*CACHED, EVENT, CONFIG_MAP, NAMESPACE, NODE, LEASE)
 }
 
 

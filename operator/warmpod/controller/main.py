@@ -22,6 +22,10 @@ from warmpod.controller.accounting.metrics import AccountsCollector
 from warmpod.controller.apply import Applier
 from warmpod.controller.background import Background
 from warmpod.controller.cache import Cache
+from warmpod.controller.forecasting.history import History
+from warmpod.controller.forecasting.keeper import Forecasts
+from warmpod.controller.forecasting.metrics import ForecastErrors
+from warmpod.controller.forecasting.storage import Storage
 from warmpod.controller.gates import Gates
 from warmpod.controller.health import Health
 from warmpod.controller.kinds import CACHED, LEASE, NODE, WARM_MODEL, Kind
@@ -50,8 +54,11 @@ from warmpod.controller.recorder import Recorder
 from warmpod.controller.residency import Residency
 from warmpod.controller.resolver import Resolver
 from warmpod.controller.settings import InvalidSettings, OperatorSettings, from_environment
-from warmpod.controller.sidecars import Sidecars
+from warmpod.controller.sidecars import SidecarError, Sidecars
 from warmpod.controller.sweep import Sweeper
+from warmpod.controller.triggers import Triggers
+from warmpod.controller.triggers.http import Endpoint
+from warmpod.controller.triggers.reviews import Reviews
 from warmpod.controller.views import Key
 from warmpod.controller.workqueue import WorkQueue, run_worker
 from warmpod.registry.session import new_session
@@ -103,8 +110,17 @@ class Operator:
         self.actions = NodeActions(kube, self.cache, self.metrics)
         self.taints = StartupTaints(self.cache, self.fleet, self.actions)
         idle = Idle()
-        sidecars = Sidecars(kube, session, settings.namespace, settings.service_account)
-        self.calls = Calls(sidecars, idle, self.queue.add)
+        self.sidecars = Sidecars(kube, session, settings.namespace, settings.service_account)
+        self.calls = Calls(self.sidecars, idle, self.queue.add)
+        self.triggers = Triggers(self.sidecars, self.queue.add, (SidecarError,))
+        self.forecasts = Forecasts(
+            self.cache,
+            self.sidecars,
+            Storage(kube),
+            History(session, settings.prometheus_url),
+            self.queue.add,
+        )
+        self.counters.register(ForecastErrors(self.forecasts.errors))
         rendering = Settings(settings.operator_image, settings.user)
         self.reconciler = Reconciler(
             kube,
@@ -117,6 +133,7 @@ class Operator:
                 self.accounts,
                 rendering,
                 idle,
+                outlook=self.forecasts.outlook,
             ),
             Roles(kube, self.cache, self.metrics),
             self.calls,
@@ -126,6 +143,8 @@ class Operator:
             self.metrics,
             self.gates,
             self.residency,
+            self.triggers,
+            self.forecasts,
         )
 
     def receive(self, kind: Kind, change: str | None, obj: Object) -> None:
@@ -141,6 +160,15 @@ class Operator:
         key = take(kind, obj)
         if key is not None:
             self.queue.add(key)
+
+    def endpoint(self) -> Endpoint:
+        """Where warm-up is asked for again."""
+        return Endpoint(
+            Reviews(self.kube),
+            lambda: self.health.ready,
+            lambda key: self.cache.model(key) is not None,
+            self.triggers.post,
+        )
 
     def answered(self, key: Key) -> None:
         """What was asked for a WarmModel about images or disks is known now."""
@@ -191,11 +219,17 @@ async def run(settings: OperatorSettings) -> None:
         stack.push_async_callback(kube.close)
         session = await stack.enter_async_context(new_session())
         operator = Operator(settings, kube, session, configuration)
-        for asking in (operator.resolver, operator.sizes, operator.disks, operator.calls):
+        for asking in (
+            operator.resolver,
+            operator.sizes,
+            operator.disks,
+            operator.calls,
+            operator.triggers,
+        ):
             stack.push_async_callback(asking.close)
-        runner = await health.serve(
-            health.application(operator.health, operator.counters), settings.port
-        )
+        app = health.application(operator.health, operator.counters)
+        operator.endpoint().add_to(app)
+        runner = await health.serve(app, settings.port)
         stack.push_async_callback(runner.cleanup)
         await operator.wait_for_crd()
         await operator.lease.acquire()
@@ -207,6 +241,7 @@ async def run(settings: OperatorSettings) -> None:
         await operator.sweeper.initially(operator.find_nodes)
         operator.health.listed = True
         background.start(operator.sweeper.periodically())
+        background.start(operator.forecasts.keep())
         for _ in range(WORKERS):
             background.start(operator.worker())
         if settings.remove_startup_taint and operator.fleet.watched:

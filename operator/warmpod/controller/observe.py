@@ -13,6 +13,7 @@ from warmpod.controller import demand, mounts, surge
 from warmpod.controller.accounting.accounts import Accounts
 from warmpod.controller.baseline import hardware
 from warmpod.controller.cache import Cache
+from warmpod.controller.demand import Outlook
 from warmpod.controller.facts import gather
 from warmpod.controller.kinds import (
     CONTROLLER_REVISION,
@@ -70,8 +71,10 @@ class Observer:
         settings: Settings,
         idle: Idle,
         *,
+        outlook: Callable[[Key], Outlook | None] = lambda _: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._outlook = outlook
         self._kube = kube
         self._cache = cache
         self._resolver = resolver
@@ -109,6 +112,9 @@ class Observer:
             deployment=next(self._workloads(DEPLOYMENT, view), None),
             prefetch_pods=_of(pods, "prefetch"),
             engine_pods=engines,
+            known=replace(
+                demand.measured(view.body.get("status") or {}), outlook=self._outlook(key)
+            ),
             failures=failures,
             idle=self._idle.of(key),
         )
@@ -149,14 +155,15 @@ class Observer:
         live, nodes = observed.deployment, observed.nodes
         if live is None or nodes is None or not under_way(observed, observed.target):
             return None
-        coming = gather(observed, model, datetime.now(UTC)).coming
+        now = datetime.now(UTC)
+        coming = gather(observed, model, now).coming
         if coming is None or not under_way(observed, coming.revision.hash):
             return None
         found = [self._fleet.hosts.get(name) for name in nodes.eligible]
         return await self._surge_nodes.room(
             observed.view.meta.key,
             surge.requests_of(coming.revision.engine_template["spec"]),
-            1 + max(live.desired, demand.of(model).pods),
+            1 + max(live.desired, demand.of(model, now, observed.known).pods),
             [node for node in found if node is not None],
             {pod.node for pod in observed.engine_pods},
         )

@@ -9,6 +9,7 @@ from functools import cached_property
 
 from warmpod.api import InvalidSpec, WarmModel
 from warmpod.controller.accounting.report import Account
+from warmpod.controller.demand import Known
 from warmpod.controller.nodes.seen import NodesSeen
 from warmpod.controller.resolver import Resolution
 from warmpod.controller.surge import Room
@@ -69,6 +70,8 @@ class Observed:
     refusals: tuple[Refusal, ...] = ()
     unmounted: Mapping[str, str] = field(default_factory=dict)
     """What kubelets say about volumes that pods lack, by the pod's uid."""
+    known: Known = field(default_factory=Known)
+    """What the demand depends on besides spec and time."""
     nodes: NodesSeen | None = None
     """None where nodes are not watched."""
     account: Account | None = None

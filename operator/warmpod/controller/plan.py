@@ -283,6 +283,7 @@ def _look_again(observed: Observed, facts: Facts) -> float | None:
         times.append(rollout_strategy.RECHECK)
     if observed.account is not None:
         dates.append(report.due(observed.account, observed.view.body.get("status") or {}))
+    dates.append(facts.pool.demand.changes_at)
     times += [(due - facts.now).total_seconds() for due in dates if due and due > facts.now]
     return min(times, default=None)
 

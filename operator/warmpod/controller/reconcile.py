@@ -5,13 +5,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import TypeGuard
 
 from warmpod.controller import plan as planning
 from warmpod.controller import startups
 from warmpod.controller.apply import Applier, NamespaceTerminating
 from warmpod.controller.cache import Cache
+from warmpod.controller.forecasting.keeper import Forecasts
 from warmpod.controller.gates import Gates
-from warmpod.controller.kinds import WARM_MODEL
+from warmpod.controller.kinds import POD, WARM_MODEL
 from warmpod.controller.kube import ApiError, Kube, Object
 from warmpod.controller.metrics import Metrics
 from warmpod.controller.nodes.actions import NodeActions
@@ -20,11 +22,13 @@ from warmpod.controller.observed import Failure, Observed
 from warmpod.controller.plan import Plan
 from warmpod.controller.pool import telling
 from warmpod.controller.pool.calls import Calls
+from warmpod.controller.pool.members import is_warm
 from warmpod.controller.pool.roles import Assigned, Roles
 from warmpod.controller.recorder import Recorder
 from warmpod.controller.residency import Residency
 from warmpod.controller.transitions import Transition, transitions
-from warmpod.controller.views import Key, ModelView
+from warmpod.controller.triggers import Triggers
+from warmpod.controller.views import Key, ModelView, PodView, View
 from warmpod.controller.workqueue import RetryLater
 
 logger = logging.getLogger(__name__)
@@ -50,6 +54,8 @@ class Reconciler:
         metrics: Metrics,
         gates: Gates,
         residency: Residency,
+        triggers: Triggers,
+        forecasts: Forecasts,
         *,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
@@ -64,6 +70,8 @@ class Reconciler:
         self._metrics = metrics
         self._gates = gates
         self._residency = residency
+        self._triggers = triggers
+        self._forecasts = forecasts
         self._now = now
 
     async def __call__(self, key: Key) -> float | None:
@@ -74,6 +82,8 @@ class Reconciler:
             self._applier.forget(key)
             self._gates.take(key)
             self._residency.forget(key)
+            self._triggers.forget(key)
+            self._forecasts.forget(key)
             self._metrics.failed_nodes.forget(key)
             return None
         try:
@@ -87,7 +97,8 @@ class Reconciler:
         plan, events, settled = await self._settle(view)
         self._metrics.failed_nodes.replace(key, plan.failed_nodes)
         if plan.status is not None:
-            events += await self._report(view, plan.status)
+            status, told = self._told(view, plan.status)
+            events += [*await self._report(view, status), *told]
         events += self._gates.take(key)
         events += self._residency.take(key)
         for event in events:
@@ -132,6 +143,17 @@ class Reconciler:
         events += telling.events(assigned.done, serving)
         return self._observer.look(view, failures), assigned
 
+    def _told(self, view: ModelView, status: Object) -> tuple[Object, list[Transition]]:
+        """The status with what is not computed from what was observed."""
+        key = view.meta.key
+        if forecast := self._forecasts.status(key):
+            status = status | {"forecast": forecast}
+        warm = [pod for pod in self._cache.owned(POD, key) if _may_warm(pod)]
+        outcome = self._triggers.look(view, status.get("warmNow") or {}, warm)
+        if outcome is None:
+            return status, []
+        return status | {"warmNow": outcome.status()}, [outcome.event()]
+
     async def _delete(self, deletion: planning.Deletion) -> None:
         meta = deletion.meta
         self._metrics.writes.labels(deletion.kind.kind).inc()
@@ -172,3 +194,8 @@ class Reconciler:
 def _is_open(plan: Plan, assigned: Assigned) -> bool:
     """Whether roles are left to change, because pods were not what they were thought to be."""
     return plan.pool is not None and bool(plan.pool.changes) and not assigned.failures
+
+
+def _may_warm(pod: View) -> TypeGuard[PodView]:
+    """Of any revision: what serves shall be warm."""
+    return isinstance(pod, PodView) and is_warm(pod) and not pod.meta.deleting

@@ -58,7 +58,7 @@ def step(
         # What an old pod gives up would not be enough for a new one.
         words = f"{observed.room.why}; that is less than what is there, so no old pod goes for it"
         return Step(Strategy(1, 0, held), words, reasons.ROLLOUT_WAITS_FOR_ROOM)
-    at_once = 1 if held else _replaceable(observed, model)
+    at_once = 1 if held else _replaceable(observed, model, now)
     serve_on = at_once < len(_staying(observed))
     gap = "" if serve_on else ", and none serves until a new one is warm"
     return Step(
@@ -119,10 +119,10 @@ def _placed(observed: Observed) -> int:
     return sum(bool(pod.node) for pod in _staying(observed))
 
 
-def _replaceable(observed: Observed, model: WarmModel) -> int:
+def _replaceable(observed: Observed, model: WarmModel, now: datetime) -> int:
     """Pods that may go at once: those that are held back, since no user misses them."""
     held_back = sum(p.meta.labels.get(ROLE_LABEL, SERVING) != SERVING for p in _staying(observed))
-    return max(1, min(held_back, demand.of(model).standby))
+    return max(1, min(held_back, demand.of(model, now, observed.known).standby))
 
 
 def _staying(observed: Observed) -> tuple[PodView, ...]:

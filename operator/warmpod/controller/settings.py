@@ -45,6 +45,9 @@ class OperatorSettings:
             return ""
         return service_account_user(self.namespace, self.service_account)
 
+    prometheus_url: str = ""
+    """Where load from before the operator recorded any is asked for; empty for nowhere."""
+
     @property
     def heartbeat_watched(self) -> bool:
         """Whether the watch covers the operator's own Lease, which proves that events arrive."""
@@ -69,6 +72,7 @@ def from_environment(environ: Mapping[str, str], hostname: str) -> OperatorSetti
         pulls_per_registry=_count(environ, "WARMPOD_PULLS_PER_REGISTRY", "5"),
         remove_startup_taint=_switch(environ, "WARMPOD_REMOVE_STARTUP_TAINT"),
         gpu_hour_price=_price(environ, "WARMPOD_GPU_HOUR_PRICE"),
+        prometheus_url=_url(environ, "WARMPOD_PROMETHEUS_URL"),
     )
 
 
@@ -104,6 +108,13 @@ def _price(environ: Mapping[str, str], name: str) -> Decimal | None:
     if re.fullmatch(DECIMAL_PATTERN, text):
         return Decimal(text)
     raise InvalidSettings(f"{name}: {text!r} is not a price such as 2.50")
+
+
+def _url(environ: Mapping[str, str], name: str) -> str:
+    text = environ.get(name, "")
+    if not text or text.startswith(("http://", "https://")):
+        return text
+    raise InvalidSettings(f"{name}: {text!r} does not begin with http:// or https://")
 
 
 def _port(text: str) -> int:

@@ -12,6 +12,8 @@ from warmpod.controller.facts import Facts
 from warmpod.controller.problems import NODE_AREAS
 from warmpod.resources.names import serving_selector
 
+#: What others than the plan tell, when they have something new to tell.
+_KEPT = ("warmNow",)
 #: Characters of a message per node.
 NODE_MESSAGE = 1000
 
@@ -28,7 +30,8 @@ def build(
     """`previous`: the status as it is, from which only past start-ups are taken, and sums that are
     not due to be written anew."""
     standby = {"standby": report.section(account, previous, facts.now)} if account else {}
-    return {
+    kept = {name: previous[name] for name in _KEPT if name in previous}
+    return kept | {
         **standby,
         "observedGeneration": generation,
         "replicas": facts.serving,

@@ -32,6 +32,7 @@ _TOLD = (
     conditions.WEIGHTS_RESIDENT,
     conditions.WARM,
     STANDBY_READY,
+    conditions.SCALED_AHEAD,
 )
 #: Reasons of Reconciling that are told as well: they say what a rollout costs.
 _ROLLOUT: frozenset[Reason] = frozenset(
@@ -57,6 +58,11 @@ _PROGRESS: frozenset[Reason] = frozenset(
         reasons.ENGINE_STARTING,
         reasons.WARMING_UP,
         reasons.STOPPING,
+        reasons.NOT_AHEAD,
+        reasons.AS_SPECIFIED,
+        reasons.FORECAST_LOW,
+        reasons.FORECAST_OBSERVED,
+        reasons.COLLECTING_LOAD,
     }
 )
 #: True from the beginning, because nothing was asked for.

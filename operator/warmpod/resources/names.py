@@ -75,6 +75,12 @@ def controller_revision(model: WarmModel, revision_hash: str) -> str:
     return f"{model.name}-{revision_hash}"
 
 
+def load_record(model: WarmModel) -> str:
+    """The ConfigMap with the recorded load; the suffix is no model's own, so that it is nobody
+    else's ConfigMap by chance."""
+    return f"{model.name}-warmpod-load"
+
+
 def component_selector(name: str, component: Component) -> dict[str, str]:
     return {MODEL_LABEL: name, COMPONENT_LABEL: component}
 

@@ -25,7 +25,7 @@ __all__ = ["Digests", "InvalidRevision", "Revision", "build", "compute_hash", "p
 
 _HASH_DIGITS = 10
 _PREFETCH_HASH_DIGITS = 8
-_NOT_IN_PODS = {"replicas", "standby", "rollout", "cost"}
+_NOT_IN_PODS = {"replicas", "standby", "schedule", "forecast", "rollout", "cost"}
 
 
 class InvalidRevision(ValueError):

@@ -30,6 +30,8 @@ class Api:
         self.answer(MODEL_PATH, documents.warm_model())
         self.answer("/api/v1/namespaces/demo/pods", {"items": documents.pods()})
         self.queries: list[str] = []
+        self.patches: list[tuple[str, str, dict]] = []
+        """Path, type of the content, and body."""
 
     def answer(self, path: str, body: object, status: int = 200) -> None:
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
@@ -41,6 +43,11 @@ def api() -> Iterator[tuple[Api, int]]:
     api = Api()
 
     class Handler(BaseHTTPRequestHandler):
+        def do_PATCH(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            api.patches.append((self.path, self.headers["Content-Type"], body))
+            self.do_GET()
+
         def do_GET(self) -> None:
             path, _, query = self.path.partition("?")
             api.queries.append(query)
@@ -86,6 +93,26 @@ def test_status_in_the_namespace_of_the_context(api, config) -> None:
     assert result.exit_code == 0, result.output
     assert "1 of 2 ready" in result.output
     assert parse_qs(api[0].queries[-1]) == {"labelSelector": ["warmpod.io/model=tiny"]}
+
+
+def test_now_sets_another_text_each_time(api, config) -> None:
+    for _ in range(2):
+        result = runner.invoke(app, ["now", "tiny", "--kubeconfig", config])
+        assert result.exit_code == 0, result.output
+    texts = set()
+    for path, content_type, body in api[0].patches:
+        assert (path, content_type) == (MODEL_PATH, "application/merge-patch+json")
+        (text,) = body["metadata"]["annotations"].values()
+        assert body == {"metadata": {"annotations": {"warmpod.io/warm-now": text}}}
+        texts.add(text)
+    assert len(texts) == 2
+
+
+def test_now_says_what_one_may_not(api, config) -> None:
+    api[0].answer(MODEL_PATH, {"message": "user x cannot patch"}, status=403)
+    result = runner.invoke(app, ["now", "tiny", "--kubeconfig", config])
+    assert result.exit_code == 1
+    assert "you may not change WarmModel demo/tiny: user x cannot patch" in result.output
 
 
 def test_timeline(config) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from copy import deepcopy
 from dataclasses import replace
 from decimal import Decimal
@@ -32,6 +33,9 @@ from unit.controller.fake_sidecars import FakeSidecars
 from warmpod.controller.accounting.accounts import Accounts
 from warmpod.controller.apply import Applier
 from warmpod.controller.cache import Cache
+from warmpod.controller.forecasting.history import History
+from warmpod.controller.forecasting.keeper import Forecasts
+from warmpod.controller.forecasting.storage import Storage
 from warmpod.controller.gates import Gates
 from warmpod.controller.kinds import (
     CACHED,
@@ -57,7 +61,10 @@ from warmpod.controller.recorder import Recorder
 from warmpod.controller.residency import Residency
 from warmpod.controller.resolver import Resolution, Resolved
 from warmpod.controller.sweep import Sweeper
+from warmpod.controller.triggers import Triggers
+from warmpod.controller.views import PodView
 from warmpod.controller.workqueue import RetryLater
+from warmpod.protocol import WARM_NOW_ANNOTATION
 from warmpod.resources.names import PREFETCH_LABEL
 
 KEY = (NAMESPACE, NAME)
@@ -95,6 +102,9 @@ class Cluster:
         self.resolver = FakeResolver()
         self.sidecars = FakeSidecars()
         self.time = 0.0
+        self.told: list[str] = []
+        """Pods that were told to warm up again."""
+        self.changed: asyncio.Queue[object] = asyncio.Queue()
         self.kube.put(
             {
                 "apiVersion": "v1",
@@ -130,8 +140,13 @@ class Cluster:
             metrics,
             gates,
             residency,
+            Triggers(self, self.changed.put_nowait, (RuntimeError,), pause=0),  # type: ignore[arg-type]
+            Forecasts(self.cache, self, Storage(kube), History(None, ""), self.changed.put_nowait),  # type: ignore[arg-type]
             now=lambda: NOW,
         )
+
+    async def warm(self, pod: PodView) -> None:
+        self.told.append(pod.meta.name)
 
     async def observe(self) -> None:
         sweeper = Sweeper(self.kube, self.cache, (), lambda _: None)  # type: ignore[arg-type]
@@ -185,6 +200,26 @@ async def test_from_nothing_to_warm(cluster: Cluster) -> None:
     assert cluster.kube.find(DEPLOYMENT, NAME) is not None
     assert cluster.condition("Ready")["status"] == "True"
     assert sorted(cluster.events()) == ["AllWarm", "Prefetched", "Resident", "RevisionCreated"]
+
+
+async def test_warm_pods_are_told_when_the_annotation_changes(cluster: Cluster) -> None:
+    await bring_up(cluster)
+    model = cluster.kube.find(WARM_MODEL, NAME)
+    assert model is not None
+    annotations = {WARM_NOW_ANNOTATION: "commit-1"}
+    cluster.update(WARM_MODEL, NAME, metadata={**model["metadata"], "annotations": annotations})
+    await cluster.reconcile()
+    await cluster.changed.get()
+    await cluster.reconcile()
+    assert cluster.told == ["llama-0"]
+    model = cluster.kube.find(WARM_MODEL, NAME)
+    assert model is not None
+    assert model["status"]["warmNow"]["id"] == "commit-1"
+    assert model["metadata"]["annotations"] == annotations
+    assert cluster.events().count("WarmedAgain") == 1
+    cluster.restart()
+    await cluster.reconcile()
+    assert cluster.told == ["llama-0"]
 
 
 async def test_nothing_is_written_when_nothing_changed(cluster: Cluster) -> None:

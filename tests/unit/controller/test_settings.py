@@ -21,6 +21,7 @@ def test_defaults() -> None:
     assert not found.remove_startup_taint
     assert found.user == ""
     assert found.gpu_hour_price is None
+    assert found.prometheus_url == ""
 
 
 def test_everything_given() -> None:
@@ -33,6 +34,7 @@ def test_everything_given() -> None:
         "WARMPOD_PULLS_PER_REGISTRY": "12",
         "WARMPOD_REMOVE_STARTUP_TAINT": "true",
         "WARMPOD_GPU_HOUR_PRICE": "2.50",
+        "WARMPOD_PROMETHEUS_URL": "https://prometheus.example.com/p",
     }
     found = from_environment(given, "host")
     assert found.watch_namespaces == ("a", "b")
@@ -42,6 +44,7 @@ def test_everything_given() -> None:
     assert found.pulls_per_registry == 12
     assert found.gpu_hour_price == Decimal("2.5")
     assert found.remove_startup_taint
+    assert found.prometheus_url == "https://prometheus.example.com/p"
 
 
 def test_the_pods_namespace_is_the_default() -> None:
@@ -61,6 +64,7 @@ def test_the_pods_namespace_is_the_default() -> None:
         ({"WARMPOD_REMOVE_STARTUP_TAINT": "yes"}, "WARMPOD_REMOVE_STARTUP_TAINT"),
         ({"WARMPOD_GPU_HOUR_PRICE": "2,50"}, "WARMPOD_GPU_HOUR_PRICE"),
         ({"WARMPOD_GPU_HOUR_PRICE": "-1"}, "WARMPOD_GPU_HOUR_PRICE"),
+        ({"WARMPOD_PROMETHEUS_URL": "prometheus:9090"}, "WARMPOD_PROMETHEUS_URL"),
     ],
 )
 def test_errors_name_the_variable(change: dict[str, str], named: str) -> None:

@@ -10,6 +10,7 @@ from unit.install.tools import ROOT, Objects, kustomize
 
 OPERATOR = "warmpod-operator"
 NODES = "warmpod-operator-nodes"
+REVIEWS = "warmpod-operator-reviews"
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +39,8 @@ def test_install_has_every_object_once(install: Objects) -> None:
         ("ClusterRoleBinding", "", OPERATOR),
         ("ClusterRole", "", NODES),
         ("ClusterRoleBinding", "", NODES),
+        ("ClusterRole", "", REVIEWS),
+        ("ClusterRoleBinding", "", REVIEWS),
         ("Role", "warmpod-system", "warmpod-operator-lease"),
         ("RoleBinding", "warmpod-system", "warmpod-operator-lease"),
         ("Role", "warmpod-system", "warmpod-operator-token"),
@@ -70,7 +73,7 @@ def test_cluster_and_namespaced_together_are_the_install(
     wanted = {
         (kind.replace("Cluster", "") if name == OPERATOR else kind, name)
         for kind, _, name in install
-        if kind != "Namespace" and name != NODES
+        if kind != "Namespace" and name not in (NODES, REVIEWS)
     }
     assert kinds_and_names == wanted
 
@@ -80,7 +83,7 @@ def test_bindings_name_the_service_account_where_it_lives(folder: str) -> None:
     objects = kustomize(ROOT / folder)
     (account,) = (key for key in objects if key[0] == "ServiceAccount")
     bindings = [item for key, item in objects.items() if key[0].endswith("RoleBinding")]
-    assert len(bindings) == (4 if folder == "manifests/install" else 3)
+    assert len(bindings) == (5 if folder == "manifests/install" else 3)
     for binding in bindings:
         assert binding["subjects"] == [
             {"kind": "ServiceAccount", "name": account[2], "namespace": account[1]}

@@ -122,7 +122,14 @@ def test_whatever_shapes_the_pods_is_in_it() -> None:
 
 
 def test_every_field_of_the_spec_is_covered_or_left_out_on_purpose() -> None:
-    covered = {key for spec in SHAPING for key in spec} | {"replicas", "standby", "rollout", "cost"}
+    covered = {key for spec in SHAPING for key in spec} | {
+        "replicas",
+        "standby",
+        "schedule",
+        "forecast",
+        "rollout",
+        "cost",
+    }
     fields = {field.alias for field in WarmModelSpec.model_fields.values()}
     assert fields == covered
 

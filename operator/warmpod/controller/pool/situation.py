@@ -22,7 +22,7 @@ def of(observed: Observed, model: WarmModel, now: datetime) -> Situation:
     current = fallback.revision.hash if fallback is not None else observed.target
     return Situation(
         pods=observed.engine_pods,
-        demand=demand.of(model),
+        demand=demand.of(model, now, observed.known),
         current=current,
         sleeping=model.spec.standby.state == "Sleeping",
         unaccepted=verdicts.unaccepted,

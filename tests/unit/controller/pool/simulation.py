@@ -58,7 +58,7 @@ class Cluster:
     def __init__(self, *, sleeping: bool) -> None:
         self.sleeping = sleeping
         self.now = NOW
-        self.demand = Demand(1, 1)
+        self.demand = Demand(1, 1, 1)
         self.desired: int | None = None
         self.pods: dict[str, Pod] = {}
         self.idle: dict[str, datetime] = {}

@@ -35,7 +35,7 @@ def situation(
     views = tuple((pod if pod.template else pod.of(CURRENT)).view() for pod in pods)
     return Situation(
         pods=views,
-        demand=Demand(serving, standby),
+        demand=Demand(serving, standby, serving),
         current=CURRENT,
         sleeping=sleeping,
         unaccepted=frozenset(unaccepted),

@@ -169,7 +169,7 @@ def test_an_operator_that_dies_anywhere_leaves_what_the_next_one_finishes(
 
 def happen(cluster: Cluster, what: str, serving: int, standby: int, which: int) -> None:
     if what == "demand":
-        cluster.demand = Demand(serving, standby)
+        cluster.demand = Demand(serving, standby, serving)
     if what == "nothing" or not cluster.pods:
         return
     pod = cluster.pods[sorted(cluster.pods)[which % len(cluster.pods)]]
@@ -205,7 +205,7 @@ def test_a_course_to_zero_and_back() -> None:
     for sleeping in (False, True):
         cluster = Cluster(sleeping=sleeping)
         for serving in (1, 3, 0, 2):
-            cluster.demand = Demand(serving, 1)
+            cluster.demand = Demand(serving, 1, serving)
             settle(cluster)
             assert cluster.now > NOW
             assert finished(cluster)
