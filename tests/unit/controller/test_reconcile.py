@@ -606,6 +606,9 @@ async def test_a_pod_that_was_needed_and_not_there_is_counted_also_by_the_next_o
     await bring_up(cluster)
     revision = World().hash
     for number in (1, 2):
+        stored = cluster.kube.find(WARM_MODEL, NAME)
+        assert stored is not None
+        cluster.update(WARM_MODEL, NAME, spec=stored["spec"] | {"replicas": 1 + number})
         pod = engine(f"llama-{number}").of(revision)
         cluster.kube.put(pod.running().body())
         await cluster.reconcile()

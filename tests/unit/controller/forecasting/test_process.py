@@ -38,8 +38,8 @@ ONE_ANSWER = (
 @pytest.mark.parametrize(
     ("program", "why"),
     [
-        ("import sys; sys.exit(1)", "ended|reset|Broken"),
-        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "ended|reset|Broken"),
+        ("import sys; sys.exit(1)", "ended|reset|lost|Broken"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "ended|reset|lost|Broken"),
         ("print('no JSON', flush=True); input()", "JSONDecodeError"),
         ("print('{}', flush=True); input()", "KeyError|forecast"),
         ("print('x' * 2_000_000, flush=True)", "ValueError|Separator|limit"),
