@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 import sys
 from math import pi, sin
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import warmpod
 from warmpod.controller.forecasting import child
 from warmpod.controller.forecasting.process import Failed, Task, compute
 
@@ -20,7 +22,8 @@ def python(program: str) -> tuple[str, ...]:
     return (sys.executable, "-c", program)
 
 
-async def test_the_real_one_answers_each() -> None:
+async def test_the_real_one_answers_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(Path(warmpod.__file__).parents[1]))
     constant = Task([5.0] * 20, 4, 3)
     broken = Task([1.0, 2.0], 4, 3)
     found = await compute({"a/b": TASK, "a/c": constant, "a/d": broken, "a/e": TASK})
