@@ -44,6 +44,7 @@ DEV_PATHS = frozenset(
         "/is_paused",
         "/abort_requests",
         "/init_weight_transfer_engine",
+        "/shutdown_weight_transfer_engine",
         "/start_weight_update",
         "/start_draft_weight_update",
         "/update_weights",
