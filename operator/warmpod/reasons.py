@@ -392,6 +392,16 @@ LOADER_IGNORED = Reason(
     "spec.weights.loader has no effect, because spec.engine says itself how weights are loaded.",
     "Take out spec.weights.loader, or the argument that the message names.",
 )
+AUTOSCALER_TOO_FAST = Reason(
+    "AutoscalerTooFast",
+    "A HorizontalPodAutoscaler may act again before the pods of its last step are warm.",
+    "Set what the message names in its behavior.",
+)
+AUTOSCALER_SCALES_DEPLOYMENT = Reason(
+    "AutoscalerScalesDeployment",
+    "It scales the WarmModel's Deployment, whose replicas the operator writes, too.",
+    "Let its scaleTargetRef name the WarmModel (apiVersion warmpod.io/v1alpha1, kind WarmModel).",
+)
 
 # --- Found by the operator: images and containers -------------------------------------------------
 

@@ -51,6 +51,8 @@ patch  pods/status
 list   endpointslices.discovery.k8s.io
 create events
 patch  events
+list   horizontalpodautoscalers.autoscaling
+watch  horizontalpodautoscalers.autoscaling
 """
 
 FORBIDDEN = """
@@ -79,6 +81,7 @@ escalate roles.rbac.authorization.k8s.io
 bind   roles.rbac.authorization.k8s.io
 delete rolebindings.rbac.authorization.k8s.io
 delete events
+patch  horizontalpodautoscalers.autoscaling
 """
 
 NODES = """

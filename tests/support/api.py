@@ -40,6 +40,8 @@ KINDS: dict[str, tuple[str, str]] = {
     "PodDisruptionBudget": ("apis/policy/v1", "poddisruptionbudgets"),
     "Role": ("apis/rbac.authorization.k8s.io/v1", "roles"),
     "RoleBinding": ("apis/rbac.authorization.k8s.io/v1", "rolebindings"),
+    "HorizontalPodAutoscaler": ("apis/autoscaling/v2", "horizontalpodautoscalers"),
+    "ScaledObject": ("apis/keda.sh/v1alpha1", "scaledobjects"),
     "Lease": ("apis/coordination.k8s.io/v1", "leases"),
 }
 CLUSTER_KINDS: dict[str, tuple[str, str]] = {

@@ -50,9 +50,9 @@ def up() -> None:
     for command in PROCESSES.values():
         command()  # complains about a missing program before anything has started
     _prepare()
-    _start(API)
-    _wait_for("the API server", _api_is_ready)
-    _start(CONTROLLERS)
+    start(API)
+    wait_for("the API server", _api_is_ready)
+    start(CONTROLLERS)
     _start_node()
     print(f"The cluster is up after {time.monotonic() - started:.1f} s. {_how_to_use()}")
 
@@ -78,10 +78,10 @@ def down() -> None:
 
 def restart(name: str, flags: Iterable[str]) -> None:
     """Ends a process and starts it anew, for this life of it with further flags."""
-    _require_cluster()
+    require_cluster()
     processes.stop(name)
-    _start({name: lambda: [*PROCESSES[name](), *flags]})
-    _wait_for(name, _READY.get(name, lambda: processes.is_alive(name)))
+    start({name: lambda: [*PROCESSES[name](), *flags]})
+    wait_for(name, _READY.get(name, lambda: processes.is_alive(name)))
 
 
 def reboot() -> None:
@@ -89,7 +89,7 @@ def reboot() -> None:
 
     The API server and everything else that is no part of a node goes on.
     """
-    _require_cluster()
+    require_cluster()
     processes.stop("kubelet")  # or it would start the pods anew
     try:
         rebooting.kill_pods()
@@ -129,7 +129,7 @@ def _how_to_use() -> str:
     return f"To use it:\nexport KUBECONFIG={settings.KUBECONFIG} PATH={settings.BIN_DIR}:$PATH"
 
 
-def _require_cluster() -> None:
+def require_cluster() -> None:
     host.require_root_and_programs()
     if not settings.KUBECONFIG.exists():
         raise ClusterError("the cluster is down: run up first")
@@ -141,7 +141,7 @@ def _prepare() -> None:
     settings.RENDERED_DIR.mkdir()
     _keep_shared_blobs()
     pki.create_all()
-    _render_configuration()
+    render(settings.CONFIG_DIR, settings.RENDERED_DIR)
     host.save_kernel_settings()
     host.create_node_address()
 
@@ -157,31 +157,32 @@ def _keep_shared_blobs() -> None:
             blob.unlink()
 
 
-def _render_configuration() -> None:
+def render(templates: Path, rendered: Path) -> None:
+    """Fills in all files below a directory."""
     ca_bundle = base64.b64encode(pki.certificate("ca").read_bytes()).decode()
     values = settings.template_values() | {"ca_bundle": ca_bundle}
-    for template in settings.CONFIG_DIR.rglob("*"):
+    for template in templates.rglob("*"):
         if template.is_file():
-            target = settings.RENDERED_DIR / template.relative_to(settings.CONFIG_DIR)
+            target = rendered / template.relative_to(templates)
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(string.Template(template.read_text()).substitute(values))
 
 
-def _start(commands: dict[str, Callable[[], components.Command]]) -> None:
+def start(commands: dict[str, Callable[[], components.Command]]) -> None:
     for name, command in commands.items():
         processes.start(name, command())
 
 
 def _start_node() -> None:
     host.enable_forwarding()
-    _start(RUNTIME)
+    start(RUNTIME)
     shell.run(*shell.as_admin("apply", "--filename", settings.RENDERED_DIR / "manifests"))
-    _wait_for("containerd", _runtime_is_ready)
+    wait_for("containerd", _runtime_is_ready)
     _load_pause_image()
-    _start(NODE)
-    _wait_for("the node", _node_is_ready)
+    start(NODE)
+    wait_for("the node", _node_is_ready)
     # An API extension that does not answer blocks the deletion of namespaces.
-    _wait_for("metrics-server", lambda: _is_true("apiservice/v1beta1.metrics.k8s.io", "Available"))
+    wait_for("metrics-server", lambda: is_true("apiservice/v1beta1.metrics.k8s.io", "Available"))
 
 
 def _load_pause_image() -> None:
@@ -195,8 +196,8 @@ def _load_pause_image() -> None:
 def _remove_all_pods() -> None:
     """Lets containerd undo its work: processes, mounts, networks, cgroups."""
     if not processes.is_alive("containerd"):
-        _start(RUNTIME)
-        _wait_for("containerd", _runtime_is_ready, others_may_end=True)
+        start(RUNTIME)
+        wait_for("containerd", _runtime_is_ready, others_may_end=True)
     shell.run(*shell.crictl("rmp", "--all", "--force"))
 
 
@@ -205,7 +206,7 @@ def _api_is_ready() -> bool:
 
 
 def _node_is_ready() -> bool:
-    return _is_true(f"node/{settings.NODE_NAME}", "Ready")
+    return is_true(f"node/{settings.NODE_NAME}", "Ready")
 
 
 def _runtime_is_ready() -> bool:
@@ -228,13 +229,13 @@ _READY = {
 }
 
 
-def _is_true(resource: str, condition: str) -> bool:
+def is_true(resource: str, condition: str) -> bool:
     path = f'{{.status.conditions[?(@.type=="{condition}")].status}}'
     command = shell.as_admin("get", resource, f"--output=jsonpath={path}")
     return shell.attempt(*command).stdout == "True"
 
 
-def _wait_for(what: str, is_ready: Callable[[], bool], others_may_end: bool = False) -> None:
+def wait_for(what: str, is_ready: Callable[[], bool], others_may_end: bool = False) -> None:
     deadline = time.monotonic() + TIMEOUT_S
     while not is_ready():
         if not others_may_end:

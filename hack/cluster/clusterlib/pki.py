@@ -56,12 +56,18 @@ def create_all() -> None:
     settings.PKI_DIR.chmod(0o700)
     _create_authority()
     for name, (subject, alternative_names) in SERVER_CERTIFICATES.items():
-        _create_certificate(name, subject, "serverAuth", alternative_names)
-    for name, subject in {**KUBECONFIG_CLIENTS, **API_SERVER_CLIENTS}.items():
-        _create_certificate(name, subject, "clientAuth")
+        create_certificate(name, subject, "serverAuth", alternative_names)
+    for name, subject in API_SERVER_CLIENTS.items():
+        create_certificate(name, subject, "clientAuth")
+    for name, subject in KUBECONFIG_CLIENTS.items():
+        create_client(name, subject)
     _create_service_account_keys()
-    for name in KUBECONFIG_CLIENTS:
-        _write_kubeconfig(name)
+
+
+def create_client(name: str, subject: str) -> None:
+    """A certificate and the kubeconfig that uses it."""
+    create_certificate(name, subject, "clientAuth")
+    _write_kubeconfig(name)
 
 
 def certificate(name: str) -> Path:
@@ -95,7 +101,7 @@ def _create_authority() -> None:
     )  # fmt: skip
 
 
-def _create_certificate(
+def create_certificate(
     name: str, subject: str, usage: str, alternative_names: list[str] | None = None
 ) -> None:
     extensions = ["basicConstraints=critical,CA:FALSE", f"extendedKeyUsage={usage}"]

@@ -5,10 +5,12 @@ from pathlib import Path
 
 SOURCE_DIR = Path(__file__).resolve().parent.parent
 CONFIG_DIR = SOURCE_DIR / "config"  # templates: see template_values
+ADD_ONS_DIR = SOURCE_DIR / "addons"  # the same, of what `add` starts
 KWOK_STAGES = SOURCE_DIR / "kwok" / "stages.yaml"
 
 CACHE_DIR = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "warmpod"
 BIN_DIR = CACHE_DIR / "bin"
+MANIFESTS_DIR = CACHE_DIR / "manifests"  # of the modules that come with some
 # Blobs outlive the cluster: pushing the same image to the next one costs no copy.
 REGISTRY_DIR = CACHE_DIR / "registry"
 
@@ -46,6 +48,12 @@ ETCD_PEER_URL = "http://127.0.0.1:2380"
 KUBELET_HEALTH_URL = "http://127.0.0.1:10248/healthz"  # the kubelet's default
 REGISTRY_ADDRESS = "127.0.0.1:5000"
 METRICS_SERVER_PORT = 4443
+PROMETHEUS_PORT = 9090
+KEDA_PORT = 4444
+KEDA_SERVICE_PORT = 9666  # where its metrics server asks its operator
+KEDA_HEALTH_PORT = 9667
+KEDA_NAMESPACE = "keda"
+KEDA_METRICS_HOST = "keda-operator-metrics-apiserver.keda.svc"
 
 PAUSE_IMAGE = "warmpod.local/pause:1"
 
@@ -54,10 +62,12 @@ class ClusterError(Exception):
     """Something the user has to act on; the message says what to do."""
 
 
-def binary(name: str) -> Path:
+def binary(name: str, module: str = "") -> Path:
+    """`module`: the one that it is built from, if it is built only when that is named."""
     path = BIN_DIR / name
     if not path.exists():
-        raise ClusterError(f"{path} is missing: run {SOURCE_DIR / 'build'} first")
+        command = f"{SOURCE_DIR / 'build'} {module}".rstrip()
+        raise ClusterError(f"{path} is missing: run {command} first")
     return path
 
 
@@ -73,12 +83,14 @@ def template_values() -> dict[str, str]:
         "bin_dir": str(BIN_DIR),
         "containerd_socket": str(CONTAINERD_SOCKET),
         "dns_service_ip": DNS_SERVICE_IP,
+        "keda_port": str(KEDA_PORT),
         "log_dir": str(LOG_DIR),
         "metrics_server_port": str(METRICS_SERVER_PORT),
         "node_ip": NODE_IP,
         "node_name": NODE_NAME,
         "pause_image": PAUSE_IMAGE,
         "pki_dir": str(PKI_DIR),
+        "prometheus_port": str(PROMETHEUS_PORT),
         "pod_cidr": POD_CIDR,
         "rendered_dir": str(RENDERED_DIR),
         "run_dir": str(RUN_DIR),

@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable
 
-from warmpod.controller.kinds import CACHED, NODE, WARM_MODEL, Kind
-from warmpod.controller.views import Key, Meta, ModelView, Object, View, owner_key, project
+from warmpod.controller.autoscalers.view import AutoscalerView
+from warmpod.controller.kinds import CACHED, OPTIONAL, WARM_MODEL, Kind
+from warmpod.controller.views import Key, Meta, ModelView, Object, View, owner_of, project
 
 #: How many deleted objects are remembered, so that a late answer does not bring them back.
 TOMBSTONES = 2000
@@ -23,7 +24,7 @@ class Cache:
         """`changed` are told of every change: what was known of an object, and what is now. One
         that was not known before, or is not there any more, is None."""
         self._changed = changed
-        kinds = (*CACHED, NODE)
+        kinds = (*CACHED, *OPTIONAL)
         self._objects: dict[Kind, dict[Key, View]] = {kind: {} for kind in kinds}
         self._owned: dict[Kind, defaultdict[Key, set[Key]]] = {
             kind: defaultdict(set) for kind in kinds
@@ -61,13 +62,13 @@ class Cache:
         if known is not None and version <= known.meta.resource_version:
             return None
         if known is not None:
-            self._forget(kind, known.meta)
+            self._forget(kind, known)
         self._objects[kind][key] = view
         self._tell(known, view)
-        owner = owner_key(kind, view.meta)
+        owner = owner_of(kind, view)
         if owner is not None:
             self._owned[kind][owner].add(key)
-        return owner
+        return None if _says_the_same(known, view) else owner
 
     def remove(self, kind: Kind, obj: Object) -> Key | None:
         """Takes an object out that the API server says is deleted."""
@@ -76,16 +77,16 @@ class Cache:
         known = self._objects[kind].get(meta.key)
         if known is None or known.meta.uid != meta.uid:
             return None
-        self._forget(kind, known.meta)
+        self._forget(kind, known)
         self._tell(known, None)
-        return owner_key(kind, known.meta)
+        return owner_of(kind, known)
 
     def drop(self, kind: Kind, meta: Meta) -> None:
         """Takes an object out that was found to be gone."""
         self._bury(meta)
         known = self._objects[kind].get(meta.key)
-        self._forget(kind, meta)
         if known is not None:
+            self._forget(kind, known)
             self._tell(known, None)
 
     def prune(
@@ -103,7 +104,7 @@ class Cache:
                 continue
             if meta.resource_version <= version:
                 self.drop(kind, meta)
-                if (owner := owner_key(kind, meta)) is not None:
+                if (owner := owner_of(kind, view)) is not None:
                     owners.add(owner)
         return owners
 
@@ -111,12 +112,12 @@ class Cache:
         for changed in self._changed:
             changed(before, after)
 
-    def _forget(self, kind: Kind, meta: Meta) -> None:
-        self._objects[kind].pop(meta.key, None)
-        owner = owner_key(kind, meta)
+    def _forget(self, kind: Kind, known: View) -> None:
+        del self._objects[kind][known.meta.key]
+        owner = owner_of(kind, known)
         if owner is not None:
             names = self._owned[kind][owner]
-            names.discard(meta.key)
+            names.discard(known.meta.key)
             if not names:
                 del self._owned[kind][owner]
 
@@ -124,3 +125,9 @@ class Cache:
         self._gone[meta.uid] = meta.resource_version
         while len(self._gone) > TOMBSTONES:
             self._gone.popitem(last=False)
+
+
+def _says_the_same(before: View | None, after: View) -> bool:
+    if isinstance(before, AutoscalerView) and isinstance(after, AutoscalerView):
+        return before.says_the_same(after)
+    return False

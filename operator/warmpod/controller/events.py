@@ -15,7 +15,7 @@ from typing import Any
 import kopf
 
 from warmpod.controller import lease
-from warmpod.controller.kinds import CACHED, LEASE, NODE, WARM_MODEL, Kind
+from warmpod.controller.kinds import CACHED, LEASE, OPTIONAL, WARM_MODEL, Kind
 from warmpod.controller.kube import PAGE, Object
 from warmpod.resources.names import MANAGED_BY_LABEL
 
@@ -33,7 +33,7 @@ Login = Callable[[], Awaitable[dict[str, Any]]]
 
 def label_selector(kind: Kind) -> str:
     """Which objects of a kind are looked at; empty for all."""
-    return "" if kind in (WARM_MODEL, NODE) else CHILD_SELECTOR
+    return "" if kind in (WARM_MODEL, *OPTIONAL) else CHILD_SELECTOR
 
 
 def registry(

@@ -17,6 +17,7 @@ from warmpod.controller import (
     rollout_strategy,
     rollout_verdict,
 )
+from warmpod.controller.autoscalers import advice
 from warmpod.controller.condition import STANDBY_READY
 from warmpod.controller.nodes import pods, waiting
 from warmpod.controller.nodes.pods import holds_images
@@ -280,6 +281,8 @@ def _problems(
     yield from _creation(observed)
     yield from _refused(observed, model)
     yield from _notices(model)
+    startups = (observed.view.body.get("status") or {}).get("lastStartups") or ()
+    yield from advice.problems(observed.autoscalers, startups, model.spec.standby.replicas)
     if not any(map(holds_images, prefetch)):
         yield from _missing_images(observed)
     for pod in prefetch:

@@ -42,6 +42,7 @@ CONTROLLER_REVISION = Kind("apps", "v1", "ControllerRevision", "controllerrevisi
 ROLE = Kind("rbac.authorization.k8s.io", "v1", "Role", "roles")
 ROLE_BINDING = Kind("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings")
 DISRUPTION_BUDGET = Kind("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets")
+AUTOSCALER = Kind("autoscaling", "v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers")
 LEASE = Kind("coordination.k8s.io", "v1", "Lease", "leases")
 
 #: Every kind a WarmModel owns, watched by label.
@@ -55,12 +56,14 @@ CHILDREN = (
     DAEMON_SET,
     DEPLOYMENT,
 )
-#: What the operator cannot do without. NODE is watched, too, where it has the right to.
+#: What the operator cannot do without.
 CACHED = (WARM_MODEL, *CHILDREN, POD)
+#: What it watches, too, where it has the right to.
+OPTIONAL = (NODE, AUTOSCALER)
 
 _BY_TYPE = {
     (kind.api_version, kind.kind): kind
-    for kind in (*CACHED, EVENT, CONFIG_MAP, NAMESPACE, NODE, LEASE)
+    for kind in (*CACHED, *OPTIONAL, EVENT, CONFIG_MAP, NAMESPACE, LEASE)
 }
 
 

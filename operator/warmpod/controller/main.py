@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Iterable
 from contextlib import AsyncExitStack
 from typing import Any, cast
 
@@ -28,7 +29,7 @@ from warmpod.controller.forecasting.metrics import ForecastErrors
 from warmpod.controller.forecasting.storage import Storage
 from warmpod.controller.gates import Gates
 from warmpod.controller.health import Health
-from warmpod.controller.kinds import CACHED, LEASE, NODE, WARM_MODEL, Kind
+from warmpod.controller.kinds import AUTOSCALER, CACHED, LEASE, NODE, OPTIONAL, WARM_MODEL, Kind
 from warmpod.controller.kube import (
     ApiError,
     Kube,
@@ -174,22 +175,33 @@ class Operator:
         """What was asked for a WarmModel about images or disks is known now."""
         self.fleet.answered(key)
 
-    async def find_nodes(self) -> None:
-        """Nodes are watched where the operator has the right to, which is not needed for anything
-        else. Raises ApiError, Unreachable."""
-        try:
-            await self.kube.request("GET", NODE.path(None), query={"limit": 1})
-        except ApiError as error:
-            if error.status != 403:
-                raise
-            logger.warning(
-                "nodes may not be listed, so prefetch pods start without taking turns, and without "
-                "a look at the nodes' disks: %s",
-                error.message,
-            )
-            return
-        self.fleet.watched = True
-        self.sweeper.kinds = (NODE, *CACHED)
+    async def find_optional(self) -> None:
+        """Kinds that are watched where the operator has the right to, which is not needed for
+        anything else. Raises ApiError, Unreachable."""
+        self.fleet.watched = await self._may_list(
+            NODE,
+            (None,),
+            "prefetch pods start without taking turns, and without a look at the nodes' disks",
+        )
+        autoscalers = await self._may_list(
+            AUTOSCALER,
+            self.settings.watch_namespaces or (None,),
+            "nobody says so when one is faster than pods get warm",
+        )
+        found = {NODE: self.fleet.watched, AUTOSCALER: autoscalers}
+        self.sweeper.kinds = (*(kind for kind in OPTIONAL if found[kind]), *CACHED)
+
+    async def _may_list(self, kind: Kind, namespaces: Iterable[str | None], without: str) -> bool:
+        for namespace in namespaces:
+            try:
+                await self.kube.request("GET", kind.path(namespace), query={"limit": 1})
+            except ApiError as error:
+                if error.status != 403:
+                    raise
+                refusal = error.message
+                logger.warning("%s may not be listed, so %s: %s", kind.plural, without, refusal)
+                return False
+        return True
 
     async def worker(self) -> None:
         await run_worker(self.queue, self.reconciler, self.finished, (ApiError, Unreachable))
@@ -238,7 +250,7 @@ async def run(settings: OperatorSettings) -> None:
         background = Background()
         stack.push_async_callback(background.stop)
         background.start(operator.lease.keep())
-        await operator.sweeper.initially(operator.find_nodes)
+        await operator.sweeper.initially(operator.find_optional)
         operator.health.listed = True
         background.start(operator.sweeper.periodically())
         background.start(operator.forecasts.keep())

@@ -11,11 +11,13 @@ from datetime import UTC, datetime, timedelta
 from warmpod.api import InvalidSpec, WarmModel
 from warmpod.controller import demand, mounts, surge
 from warmpod.controller.accounting.accounts import Accounts
+from warmpod.controller.autoscalers.view import AutoscalerView
 from warmpod.controller.baseline import hardware
 from warmpod.controller.cache import Cache
 from warmpod.controller.demand import Outlook
 from warmpod.controller.facts import gather
 from warmpod.controller.kinds import (
+    AUTOSCALER,
     CONTROLLER_REVISION,
     DAEMON_SET,
     DEPLOYMENT,
@@ -117,6 +119,7 @@ class Observer:
             ),
             failures=failures,
             idle=self._idle.of(key),
+            autoscalers=tuple(self._autoscalers(key)),
         )
 
     async def complete(self, observed: Observed) -> Observed:
@@ -189,6 +192,11 @@ class Observer:
         """Only those that are ours: one in the way is the applier's business."""
         for found in self._cache.owned(kind, view.meta.key):
             if isinstance(found, WorkloadView) and _is_of(found.meta, view.meta):
+                yield found
+
+    def _autoscalers(self, key: Key) -> Iterator[AutoscalerView]:
+        for found in self._cache.owned(AUTOSCALER, key):
+            if isinstance(found, AutoscalerView) and not found.meta.deleting:
                 yield found
 
     def _revisions(

@@ -9,6 +9,7 @@ from functools import cached_property
 
 from warmpod.api import InvalidSpec, WarmModel
 from warmpod.controller.accounting.report import Account
+from warmpod.controller.autoscalers.view import AutoscalerView
 from warmpod.controller.demand import Known
 from warmpod.controller.nodes.seen import NodesSeen
 from warmpod.controller.resolver import Resolution
@@ -76,6 +77,8 @@ class Observed:
     """None where nodes are not watched."""
     account: Account | None = None
     """None for a spec that cannot be read."""
+    autoscalers: tuple[AutoscalerView, ...] = ()
+    """Those that scale it, or its Deployment; none where autoscalers are not watched."""
     failures: tuple[Failure, ...] = ()
     """Of this reconcile's own writes."""
     room: Room | None = None

@@ -34,7 +34,7 @@ from warmpod.controller.nodes.pods import PodChanges
 from warmpod.controller.observed import Observed, StoredRevision
 from warmpod.controller.pool import PoolPlan, RoleChange, readiness, situation
 from warmpod.controller.prefetching import Removal
-from warmpod.controller.problems import NOTICES
+from warmpod.controller.problems import ADVICE, NOTICES
 from warmpod.controller.resolver import Resolution, Resolved, Unresolved
 from warmpod.controller.rollout_verdict import Conclusion
 from warmpod.controller.transitions import Transition
@@ -77,6 +77,8 @@ class Plan:
     """What becomes of prefetch pods that exist."""
     pool: PoolPlan | None = None
     """What becomes of engine pods; None where it is not known how many are asked for."""
+    advice: tuple[Transition, ...] = ()
+    """What is said for as long as it holds, and an event when it begins to."""
 
 
 def make(observed: Observed, now: datetime) -> Plan:
@@ -143,6 +145,11 @@ def _plan(observed: Observed, model: WarmModel, now: datetime) -> Plan:
         failed_nodes=tuple((f["node"], f["reason"]) for f in status.failed_nodes(facts)),
         pods=pods.changes(observed.prefetch_pods, observed.nodes, now),
         pool=facts.pool,
+        advice=tuple(
+            Transition("Warning", problem.reason, problem.message)
+            for problem in facts.problems
+            if problem.reason in ADVICE
+        ),
     )
 
 
@@ -244,7 +251,7 @@ def _revision_events(
             message = f"{answer.message}; the tag is used as written"
             yield Transition("Normal", reasons.DIGEST_UNRESOLVED, message)
     for problem in facts.problems:
-        if problem.reason in NOTICES:
+        if problem.reason in NOTICES and problem.reason not in ADVICE:
             yield Transition("Warning", problem.reason, problem.message)
 
 

@@ -67,7 +67,14 @@ ENGINE_PROGRESS = (
 WEIGHTS_PROGRESS = (reasons.STAGING, reasons.VERIFYING, reasons.LOADING)
 
 #: What is said beside everything else and blocks nothing.
-NOTICES = (reasons.UNKNOWN_ARGUMENT, reasons.LOADER_IGNORED)
+NOTICES = (
+    reasons.AUTOSCALER_SCALES_DEPLOYMENT,
+    reasons.UNKNOWN_ARGUMENT,
+    reasons.LOADER_IGNORED,
+    reasons.AUTOSCALER_TOO_FAST,
+)
+#: Those that come and go without a change of the spec.
+ADVICE = (reasons.AUTOSCALER_SCALES_DEPLOYMENT, reasons.AUTOSCALER_TOO_FAST)
 
 
 class Area(Enum):

@@ -73,6 +73,8 @@ class Reconciler:
         self._triggers = triggers
         self._forecasts = forecasts
         self._now = now
+        #: What the last plan of each WarmModel advised.
+        self._advised: dict[Key, tuple[Transition, ...]] = {}
 
     async def __call__(self, key: Key) -> float | None:
         """Returns the seconds after which to look again, or None."""
@@ -85,6 +87,7 @@ class Reconciler:
             self._triggers.forget(key)
             self._forecasts.forget(key)
             self._metrics.failed_nodes.forget(key)
+            self._advised.pop(key, None)
             return None
         try:
             return await self._reconcile(view)
@@ -99,6 +102,8 @@ class Reconciler:
         if plan.status is not None:
             status, told = self._told(view, plan.status)
             events += [*await self._report(view, status), *told]
+        advised, self._advised[key] = self._advised.get(key, ()), plan.advice
+        events += [advice for advice in plan.advice if advice not in advised]
         events += self._gates.take(key)
         events += self._residency.take(key)
         for event in events:

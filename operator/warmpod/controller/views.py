@@ -13,11 +13,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from warmpod.controller.autoscalers.view import AutoscalerView, autoscaler_view
 from warmpod.controller.kinds import (
+    AUTOSCALER,
     CONTROLLER_REVISION,
     DAEMON_SET,
     DEPLOYMENT,
     NODE,
+    OPTIONAL,
     POD,
     WARM_MODEL,
     Kind,
@@ -147,7 +150,7 @@ class ModelView:
     body: Object
 
 
-View = ModelView | PodView | WorkloadView | RevisionView | ChildView | NodeView
+View = ModelView | PodView | WorkloadView | RevisionView | ChildView | NodeView | AutoscalerView
 
 
 def project(kind: Kind, obj: Object) -> View:
@@ -163,16 +166,23 @@ def project(kind: Kind, obj: Object) -> View:
         return ModelView(meta, _slim(obj))
     if kind is NODE:
         return node_view(meta, obj)
+    if kind is AUTOSCALER:
+        return autoscaler_view(meta, obj)
     slim = _slim(obj)
     slim.pop("status", None)
     return ChildView(meta, slim)
+
+
+def owner_of(kind: Kind, view: View) -> Key | None:
+    """The WarmModel that an object concerns."""
+    return view.target if isinstance(view, AutoscalerView) else owner_key(kind, view.meta)
 
 
 def owner_key(kind: Kind, meta: Meta) -> Key | None:
     """The WarmModel that an object belongs to, by its label."""
     if kind is WARM_MODEL:
         return meta.key
-    if kind is NODE:
+    if kind in OPTIONAL:
         return None
     model = meta.labels.get(MODEL_LABEL)
     return (meta.namespace, model) if model else None

@@ -23,7 +23,7 @@ from unit.controller.builders import (
 from unit.controller.fake_kube import FakeKube
 from warmpod.controller import events, main, sweep
 from warmpod.controller.cache import Cache
-from warmpod.controller.kinds import CACHED, LEASE, NODE, POD, WARM_MODEL
+from warmpod.controller.kinds import AUTOSCALER, CACHED, LEASE, NODE, POD, WARM_MODEL
 from warmpod.controller.kube import ApiError, Unreachable
 from warmpod.controller.main import Operator
 from warmpod.controller.settings import OperatorSettings
@@ -86,26 +86,34 @@ async def test_an_event_of_a_child_is_work_for_its_model(operator: Operator) -> 
 
 
 async def test_nodes_are_watched_with_the_right_to(operator: Operator) -> None:
-    await operator.find_nodes()
+    await operator.find_optional()
     assert operator.fleet.watched
     assert NODE in operator.sweeper.kinds
     found = events.registry(operator.receive, no_login, operator.sweeper.kinds)
-    assert len(found._watching.get_all_handlers()) == len(CACHED) + 2
+    assert len(found._watching.get_all_handlers()) == len(CACHED) + 3
 
 
 async def test_without_it_they_are_not(operator: Operator) -> None:
     kube: Any = operator.kube
     kube.fail("request", "/api/v1/nodes", ApiError(403, "Forbidden", "nodes is forbidden"))
-    await operator.find_nodes()
+    await operator.find_optional()
     assert not operator.fleet.watched
-    assert NODE not in operator.sweeper.kinds
+    assert operator.sweeper.kinds == (AUTOSCALER, *CACHED)
+
+
+async def test_without_the_right_to_autoscalers_they_are_not_watched(operator: Operator) -> None:
+    kube: Any = operator.kube
+    path = "/apis/autoscaling/v2/horizontalpodautoscalers"
+    kube.fail("request", path, ApiError(403, "Forbidden", "no"))
+    await operator.find_optional()
+    assert operator.sweeper.kinds == (NODE, *CACHED)
 
 
 async def test_a_node_that_cannot_be_listed_now_is_tried_again(operator: Operator) -> None:
     kube: Any = operator.kube
     kube.fail("request", "/api/v1/nodes", Unreachable("down"))
     with pytest.raises(Unreachable):
-        await operator.find_nodes()
+        await operator.find_optional()
 
 
 async def test_an_event_of_a_node_is_work_for_models_that_it_concerns(operator: Operator) -> None:

@@ -42,7 +42,7 @@ from warmpod.controller.kinds import (
     CONTROLLER_REVISION,
     DAEMON_SET,
     DEPLOYMENT,
-    NODE,
+    OPTIONAL,
     POD,
     SERVICE,
     WARM_MODEL,
@@ -150,7 +150,7 @@ class Cluster:
 
     async def observe(self) -> None:
         sweeper = Sweeper(self.kube, self.cache, (), lambda _: None)  # type: ignore[arg-type]
-        for kind in (NODE, *CACHED):
+        for kind in (*OPTIONAL, *CACHED):
             await sweeper.sweep(kind)
 
     async def reconcile(self) -> float | None:
@@ -618,3 +618,26 @@ async def test_a_pod_that_was_needed_and_not_there_is_counted_also_by_the_next_o
         cluster.restart()
         await cluster.reconcile()
     assert standby()["summary"] == "0 warm, 0 asleep, 2 cold"
+
+
+async def test_advice_is_an_event_once(cluster: Cluster) -> None:
+    cluster.kube.put(
+        {
+            "apiVersion": "autoscaling/v2",
+            "kind": "HorizontalPodAutoscaler",
+            "metadata": {"name": "scaler", "namespace": NAMESPACE},
+            "spec": {
+                "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": NAME},
+                "maxReplicas": 3,
+            },
+        }
+    )
+    await bring_up(cluster)
+    await cluster.reconcile()
+    (told,) = [
+        event
+        for event in cluster.kube.objects.values()
+        if event.get("reason") == "AutoscalerScalesDeployment"
+    ]
+    assert told.get("count", 1) == 1
+    assert "scaler" in cluster.condition("Ready")["message"]

@@ -11,12 +11,16 @@ import yaml
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "hack" / "cluster"))
 
-from clusterlib import commands, components, rebooting, settings
+from clusterlib import addons, commands, components, rebooting, settings
+
+ROOT = Path(__file__).resolve().parents[3]
+NO_DOTS = str.maketrans("./-", "___")
 
 
 def test_every_template_can_be_filled_in():
     values = settings.template_values() | {"ca_bundle": "Y2E="}
-    templates = [path for path in settings.CONFIG_DIR.rglob("*") if path.is_file()]
+    directories = (settings.CONFIG_DIR, settings.ADD_ONS_DIR)
+    templates = [path for top in directories for path in top.rglob("*") if path.is_file()]
     assert templates
     for template in templates:
         text = string.Template(template.read_text()).substitute(values)
@@ -68,3 +72,34 @@ def test_after_a_reboot_no_receipt_is_of_this_boot(monkeypatch: pytest.MonkeyPat
     assert "this" not in aged["boots"]
     assert aged["files"] == ["a"]
     assert json.loads(other.read_text()) == {"files": ["a"]}
+
+
+def test_every_add_on_has_its_files_and_is_built_on_demand_only():
+    assert set(addons.ADD_ONS) == {path.name for path in settings.ADD_ONS_DIR.iterdir()}
+    build = (settings.SOURCE_DIR / "build").read_text()
+    assert build.count("on_demand=True") == len(addons.ADD_ONS)
+    for name in addons.ADD_ONS:
+        assert (settings.ADD_ONS_DIR / name / "manifests").is_dir()
+        assert (settings.SOURCE_DIR / "modules" / name / "go.mod").exists()
+
+
+def test_an_add_on_that_is_not_built_says_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    monkeypatch.setattr(settings, "BIN_DIR", tmp_path)
+    with pytest.raises(settings.ClusterError, match=r"prometheus is missing: run .*/build prometheus first"):
+        addons.prometheus()
+
+
+def test_prometheus_scrapes_what_the_pod_monitor_does():
+    """Under the same labels, or what is tested here is not what users get."""
+    monitor = yaml.safe_load((ROOT / "manifests/monitoring/pods.yaml").read_text())
+    config = yaml.safe_load((settings.ADD_ONS_DIR / "prometheus/prometheus.yaml").read_text())
+    (job,) = config["scrape_configs"]
+    rules = job["relabel_configs"]
+    copied = {rule.get("target_label") for rule in rules}
+    wanted = {label.translate(NO_DOTS) for label in monitor["spec"]["podTargetLabels"]}
+    assert wanted <= copied
+    (ports,) = [r["regex"] for r in rules if r.get("action") == "keep"]
+    endpoints = monitor["spec"]["podMetricsEndpoints"]
+    assert ports == f"({'|'.join(endpoint['port'] for endpoint in endpoints)})"

@@ -1,0 +1,1 @@
+"""HorizontalPodAutoscalers that scale WarmModels, KEDA's among them: read, never written."""

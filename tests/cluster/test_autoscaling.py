@@ -1,0 +1,169 @@
+"""Real autoscalers: pods that warm up do not make them ask for more than the load does."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from support.api import Api, ApiError, JsonObject
+from support.autoscaling import EngineCpu, Load, Replicas
+from support.events import wait_event
+from support.models import ModelView, warm_model, with_engine
+from support.waiting import wait_until
+from warmpod.controller.autoscalers import advice
+
+Create = Callable[[JsonObject], ModelView]
+
+SAMPLES = Path(__file__).parents[2] / "manifests" / "samples"
+#: Seconds that a warm-up takes at least.
+WARMUP_S = 60
+#: What the load asks for, and far more than it does.
+ASKED, MOST = 3, 8
+
+
+def slow(name: str, namespace: str) -> JsonObject:
+    """A model whose pods answer at once and warm up for a minute."""
+    return with_engine(
+        warm_model(name, namespace),
+        sim={"load_seconds": 1, "first_seconds": 8, "token_seconds": 0.02},
+    )
+
+
+def sample(file: str, view: ModelView, **spec: Any) -> JsonObject:
+    """The sample, for another model."""
+    text = (SAMPLES / file).read_text()
+    text = text.replace("warmpod-demo", view.namespace).replace('"sim"', f'"{view.name}"')
+    body: JsonObject = yaml.safe_load(text)
+    body["metadata"]["name"] = body["spec"]["scaleTargetRef"]["name"] = view.name
+    body["spec"].update(spec)
+    return body
+
+
+def paced(behavior: JsonObject, view: ModelView) -> None:
+    """Sets what docs/scaling.md says of a start-up as it was measured, but for scaling in."""
+    start = advice.start_seconds(view.get()["status"]["lastStartups"])
+    for policy in behavior["scaleUp"]["policies"]:
+        policy["periodSeconds"] = start
+    # Nobody waits for five minutes here; the rule asks for no less than a start.
+    behavior["scaleDown"] = {
+        "stabilizationWindowSeconds": start,
+        "policies": [{"type": "Pods", "value": 2, "periodSeconds": 15}],
+    }
+
+
+def out_and_in_twice(load: Load, replicas: Replicas, before: int) -> None:
+    """`before`: replicas that run when it begins."""
+    replicas.wait_for(before)
+    for _ in range(2):
+        load.begin()
+        replicas.wait_for(ASKED, timeout_s=400)
+        load.end()
+        replicas.wait_for(1, timeout_s=400)
+
+
+def assert_slow_and_steady(view: ModelView, replicas: Replicas) -> None:
+    warmups = [found["warmupSeconds"] for found in view.get()["status"]["lastStartups"]]
+    assert min(warmups) >= WARMUP_S
+    assert max(replicas.asked) <= ASKED, replicas.steps()
+    ready = view.condition("Ready")["message"]
+    assert "behavior" not in ready, ready
+
+
+def test_by_processor_time(api: Api, create: Create, namespace: str) -> None:
+    view = create(slow("busy", namespace))
+    view.wait_ready(timeout_s=400)
+    # Forty requests a second, whatever they are answered by: more pods do not make it more.
+    load = Load(view, clients=40, tokens=4, period_s=1)
+    load.begin()
+    with EngineCpu(view) as used, Replicas(view) as replicas:
+        wait_until("processor time has settled", used.settled, timeout_s=180)
+        load.end()
+        per_pod = used.totals[-1] / (ASKED - 0.7)
+        autoscaler = sample("hpa-cpu.yaml", view, maxReplicas=MOST)
+        (metric,) = autoscaler["spec"]["metrics"]
+        target = metric["containerResource"]["target"]
+        target["averageValue"] = f"{per_pod * 1000:.0f}m"
+        paced(autoscaler["spec"]["behavior"], view)
+        api.apply(autoscaler)
+        out_and_in_twice(load, replicas, before=1)
+    assert math.ceil(max(used.totals) / per_pod) <= ASKED, "other work disturbed the measurement"
+    assert_slow_and_steady(view, replicas)
+
+
+@pytest.mark.keda
+def test_by_requests(api: Api, create: Create, namespace: str) -> None:
+    """Through Prometheus and KEDA, which turn the engines' own metrics into a number."""
+    view = create(slow("asked", namespace))
+    view.wait_ready(timeout_s=400)
+    scaled = sample("hpa-requests.yaml", view, maxReplicaCount=MOST)
+    (trigger,) = scaled["spec"]["triggers"]
+    # KEDA runs beside the cluster's DNS and not in it.
+    address = api.get("Service", "prometheus", "monitoring")["spec"]["clusterIP"]
+    trigger["metadata"] |= {"serverAddress": f"http://{address}:9090", "threshold": "8"}
+    paced(scaled["spec"]["advanced"]["horizontalPodAutoscalerConfig"]["behavior"], view)
+    # Twenty requests at any time, of four seconds each.
+    load = Load(view, clients=20, tokens=200)
+    with Replicas(view) as replicas:
+        api.apply(scaled)
+        try:
+            out_and_in_twice(load, replicas, before=1)
+        finally:
+            api.delete("ScaledObject", view.name, namespace)
+    assert_slow_and_steady(view, replicas)
+
+
+def test_of_one_that_is_too_fast_ready_and_an_event_say_so(
+    api: Api, create: Create, namespace: str
+) -> None:
+    """Nobody has to answer for the metric: the advice is about behavior."""
+    view = create(with_engine(warm_model("hasty", namespace), sim={"load_seconds": 16}))
+    view.wait_ready()
+    autoscaler = sample("hpa-cpu.yaml", view, maxReplicas=MOST)
+    metric = {"metric": {"name": "queue"}, "target": {"type": "AverageValue", "averageValue": "5"}}
+    autoscaler["spec"]["metrics"] = [{"type": "External", "external": metric}]
+    api.apply(autoscaler)
+    wait_event(view, "AutoscalerTooFast")
+    ready = view.wait_condition("Ready", "True")
+    assert "set periodSeconds of every policy in scaleUp to" in ready["message"]
+    paced(autoscaler["spec"]["behavior"], view)
+    api.apply(autoscaler)
+    wait_until(
+        "the advice is gone",
+        lambda: "behavior" not in view.condition("Ready")["message"],
+        timeout_s=30,
+        describe=view.conditions,
+    )
+
+
+def test_without_pods_the_scale_has_its_selector(api: Api, create: Create, namespace: str) -> None:
+    """An autoscaler gives up on a scale without one, and would never come back from zero."""
+    view = create(warm_model("none", namespace, replicas=0))
+    view.wait_condition("Ready", "True", {"ScaledToZero"})
+    path = f"apis/warmpod.io/v1alpha1/namespaces/{namespace}/warmmodels/none/scale"
+    scale = api.request("GET", path)
+    assert scale["spec"].get("replicas", 0) == scale["status"].get("replicas", 0) == 0
+    assert "warmpod.io/role=serving" in scale["status"]["selector"]
+    api.request(
+        "PATCH", path, {"spec": {"replicas": 1}}, content_type="application/merge-patch+json"
+    )
+    view.wait_ready()
+    assert api.request("GET", path)["status"]["selector"] == scale["status"]["selector"]
+
+
+def _keda_serves(api: Api) -> bool:
+    try:
+        api.request("GET", "apis/external.metrics.k8s.io/v1beta1")
+    except ApiError:
+        return False
+    return True
+
+
+@pytest.fixture(autouse=True)
+def _only_with_keda(request: pytest.FixtureRequest, api: Api) -> None:
+    if request.node.get_closest_marker("keda") and not _keda_serves(api):
+        pytest.skip("KEDA is not in the cluster: make keda-test")
