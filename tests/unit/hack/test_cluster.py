@@ -87,7 +87,8 @@ def test_an_add_on_that_is_not_built_says_what_to_do(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     monkeypatch.setattr(settings, "BIN_DIR", tmp_path)
-    with pytest.raises(settings.ClusterError, match=r"prometheus is missing: run .*/build prometheus first"):
+    remedy = r"prometheus is missing: run .*/build prometheus first"
+    with pytest.raises(settings.ClusterError, match=remedy):
         addons.prometheus()
 
 
