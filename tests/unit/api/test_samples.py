@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,10 @@ import pytest
 import yaml
 
 from warmpod.api import WarmModel
+from warmpod.controller.autoscalers import advice
+from warmpod.controller.autoscalers.view import AutoscalerView
+from warmpod.controller.kinds import AUTOSCALER
+from warmpod.controller.views import project
 from warmpod.resources import revision
 from warmpod.resources.digests import Digests
 from warmpod.resources.settings import Settings
@@ -41,5 +46,41 @@ def test_sample(file: str, name: str, kinds: list[str], engine: str) -> None:
     assert made.engine_template["spec"]["containers"][0]["image"].startswith(engine)
 
 
+@pytest.mark.parametrize("file", ["hpa-cpu", "hpa-requests"])
+def test_autoscaler_fits_the_model_that_it_scales(file: str) -> None:
+    (found,) = objects(f"{file}.yaml").values()
+    model = objects("sim.yaml")["WarmModel"]
+    assert found["metadata"]["namespace"] == model["metadata"]["namespace"]
+    target = {"apiVersion": model["apiVersion"], "kind": model["kind"], "name": "sim"}
+    assert found["spec"]["scaleTargetRef"] == target
+    assert model["metadata"]["name"] == "sim"
+
+
+@pytest.mark.parametrize("file", ["hpa-cpu", "hpa-requests"])
+def test_autoscaler_follows_the_advice_for_the_start_that_it_tells(file: str) -> None:
+    (found,) = objects(f"{file}.yaml").values()
+    (start,) = re.findall(
+        r"measured start of a pod, here (\d+) s", (FOLDER / f"{file}.yaml").read_text()
+    )
+    spec = found["spec"]
+    keda = spec.get("advanced", {}).get("horizontalPodAutoscalerConfig", {})
+    # Of requests, as KEDA makes it: by processor time alone nothing could be wrong.
+    made = {
+        **found,
+        "spec": {
+            "scaleTargetRef": spec["scaleTargetRef"],
+            "maxReplicas": 100,
+            "metrics": [{"type": "External"}],
+            "behavior": spec.get("behavior") or keda["behavior"],
+        },
+    }
+    view = project(AUTOSCALER, made)
+    assert isinstance(view, AutoscalerView)
+    assert advice.advice(view, int(start), standby=0) is None
+    assert advice.advice(view, 2 * int(start), standby=0) is not None
+
+
 def test_every_sample_is_tested() -> None:
-    assert {path.stem for path in FOLDER.glob("*.yaml")} == {"tiny", "sim", "hugging-face", "s3"}
+    models = {"tiny", "sim", "hugging-face", "s3"}
+    autoscalers = {"hpa-cpu", "hpa-requests"}
+    assert {path.stem for path in FOLDER.glob("*.yaml")} == models | autoscalers

@@ -13,6 +13,7 @@ from unit.controller.builders import (
     NOW,
     Object,
     World,
+    ago,
     engine,
     prefetch,
     warm_model,
@@ -141,7 +142,7 @@ def test_what_is_advised_is_enough() -> None:
 
 
 def test_one_quick_policy_is_too_many_unless_the_slowest_counts() -> None:
-    mixed = (("Pods", 2, 75), ("Percent", 100, 15))
+    mixed = (("Pods", 1, 75), ("Percent", 100, 15))
     assert advice.advice(view(up=policies(*mixed)), 75, 0) is not None
     assert advice.advice(view(up=policies(*mixed, selectPolicy="Min")), 75, 0) is None
 
@@ -241,7 +242,7 @@ def test_labels_of_ours_on_an_autoscaler_make_it_nobodys() -> None:
 
 
 def test_ready_says_it_and_stays_true() -> None:
-    status = {"lastStartups": [startup(62)]}
+    status = {"lastStartups": [startup(62, warmTime=ago(minutes=1))]}
     world = World(model=warm_model(status=status)).store()
     world = world.prefetching(1, prefetch().resident()).deployed(engine().warm())
     plan = make(replace(world.observed(), autoscalers=(view(),)), NOW)
