@@ -100,13 +100,14 @@ def keda_metrics_server() -> Command:
         binary("keda-metrics-server", "keda"),
         f"--authentication-kubeconfig={kubeconfig}",
         f"--authorization-kubeconfig={kubeconfig}",
+        f"--lister-kubeconfig={kubeconfig}",
         f"--bind-address={settings.NODE_IP}",
         f"--secure-port={settings.KEDA_PORT}",
         f"--cert-dir={KEDA_CERTIFICATES}",
         f"--tls-cert-file={KEDA_CERTIFICATES}/tls.crt",
         f"--tls-private-key-file={KEDA_CERTIFICATES}/tls.key",
         f"--metrics-service-address={KEDA_SERVICE}",
-        "--port=0",  # no metrics of its own
+        "--port=0",  # any: nobody asks for metrics of its own
     ]
 
 
@@ -117,6 +118,7 @@ def _keda_environment() -> Command:
         f"KUBECONFIG={pki.kubeconfig('keda')}",
         "WATCH_NAMESPACE=",
         f"POD_NAMESPACE={settings.KEDA_NAMESPACE}",
+        f"KEDA_CLUSTER_OBJECT_NAMESPACE={settings.KEDA_NAMESPACE}",
     ]
 
 
