@@ -30,10 +30,10 @@ def problems(
     for autoscaler in autoscalers:
         if autoscaler.scales_deployment:
             reason = reasons.AUTOSCALER_SCALES_DEPLOYMENT
-            message = f"{_name(autoscaler)}: {reason.meaning} {reason.remedy}"
-            yield Problem(reason, message, Area.ENGINE)
-        elif start is not None and (message := advice(autoscaler, start, standby)):
-            yield Problem(reasons.AUTOSCALER_TOO_FAST, message, Area.ENGINE)
+            words = f"{_name(autoscaler)}: {reason.meaning} {reason.remedy}"
+            yield Problem(reason, words, Area.ENGINE)
+        elif start is not None and (too_fast := advice(autoscaler, start, standby)):
+            yield Problem(reasons.AUTOSCALER_TOO_FAST, too_fast, Area.ENGINE)
 
 
 def start_seconds(startups: Iterable[Mapping[str, Any]]) -> int | None:
