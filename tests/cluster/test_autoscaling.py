@@ -22,7 +22,7 @@ Create = Callable[[JsonObject], ModelView]
 SAMPLES = Path(__file__).parents[2] / "manifests" / "samples"
 #: Seconds that a warm-up takes at least.
 WARMUP_S = 60
-#: What the load asks for, and far more than it does.
+#: What the load asks for (by processor time, which varies, about that), and far more than it does.
 ASKED, MOST = 3, 8
 
 
@@ -62,20 +62,21 @@ def paced(behavior: JsonObject, view: ModelView) -> None:
     }
 
 
-def out_and_in_twice(load: Load, replicas: Replicas, before: int) -> None:
-    """`before`: replicas that run when it begins."""
-    replicas.wait_for(before)
+def out_and_in_twice(load: Load, replicas: Replicas, least: int) -> None:
+    """`least`: what the load asks for at least."""
+    replicas.wait_for(1, 1)
     for _ in range(2):
         load.begin()
-        replicas.wait_for(ASKED, timeout_s=400)
+        replicas.wait_for(least, MOST)
         load.end()
-        replicas.wait_for(1, timeout_s=400)
+        replicas.wait_for(1, 1)
 
 
-def assert_slow_and_steady(view: ModelView, replicas: Replicas) -> None:
+def assert_slow_and_steady(view: ModelView, replicas: Replicas, asked: int) -> None:
+    """`asked`: what the load asked for at most."""
     warmups = [found["warmupSeconds"] for found in view.get()["status"]["lastStartups"]]
     assert min(warmups) >= WARMUP_S
-    assert max(replicas.asked) <= ASKED, replicas.steps()
+    assert max(replicas.asked) <= asked < MOST, replicas.steps()
     ready = view.condition("Ready")["message"]
     assert "behavior" not in ready, ready
 
@@ -96,9 +97,9 @@ def test_by_processor_time(api: Api, create: Create, namespace: str) -> None:
         target["averageValue"] = f"{per_pod * 1000:.0f}m"
         paced(autoscaler["spec"]["behavior"], view)
         api.apply(autoscaler)
-        out_and_in_twice(load, replicas, before=1)
-    assert math.ceil(max(used.totals) / per_pod) <= ASKED, "other work disturbed the measurement"
-    assert_slow_and_steady(view, replicas)
+        out_and_in_twice(load, replicas, least=ASKED - 1)
+    asked = math.ceil(max(used.totals) / per_pod)
+    assert_slow_and_steady(view, replicas, max(asked, ASKED))
 
 
 @pytest.mark.keda
@@ -117,10 +118,10 @@ def test_by_requests(api: Api, create: Create, namespace: str) -> None:
     with Replicas(view) as replicas:
         api.apply(scaled)
         try:
-            out_and_in_twice(load, replicas, before=1)
+            out_and_in_twice(load, replicas, least=ASKED)
         finally:
             api.delete("ScaledObject", view.name, namespace)
-    assert_slow_and_steady(view, replicas)
+    assert_slow_and_steady(view, replicas, ASKED)
 
 
 def test_of_one_that_is_too_fast_ready_and_an_event_say_so(

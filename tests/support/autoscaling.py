@@ -83,11 +83,13 @@ class Replicas(Background):
         self.asked.append(model["spec"]["replicas"])
         self.ready.append(model["status"].get("readyReplicas", 0))
 
-    def wait_for(self, replicas: int, *, timeout_s: float = 240) -> None:
-        """Until so many are asked for, and just as many are there."""
+    def wait_for(self, least: int, most: int, *, timeout_s: float = 400) -> None:
+        """Until a number within these bounds is asked for, and just as many pods serve."""
         wait_until(
-            f"{replicas} replicas",
-            lambda: self.asked[-1:] == [replicas] and self.ready[-1:] == [replicas],
+            f"{least} to {most} replicas",
+            lambda: (
+                self.asked[-1:] == self.ready[-1:] and least <= (self.asked or [-1])[-1] <= most
+            ),
             timeout_s=timeout_s,
             describe=lambda: f"{self.steps()}\n{self.view.conditions()}",
         )
