@@ -85,11 +85,16 @@ class Replicas(Background):
 
     def wait_for(self, least: int, most: int, *, timeout_s: float = 400) -> None:
         """Until a number within these bounds is asked for, and just as many pods serve."""
+
+        def there() -> bool:
+            if not self.ready:
+                return False
+            asked, ready = self.asked[-1], self.ready[-1]
+            return asked == ready and least <= asked <= most
+
         wait_until(
             f"{least} to {most} replicas",
-            lambda: (
-                self.asked[-1:] == self.ready[-1:] and least <= (self.asked or [-1])[-1] <= most
-            ),
+            there,
             timeout_s=timeout_s,
             describe=lambda: f"{self.steps()}\n{self.view.conditions()}",
         )
