@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from support import external_metrics
 from support.api import Api, ApiError, JsonObject
 from support.autoscaling import EngineCpu, Load, Replicas
 from support.events import wait_event
@@ -99,16 +100,44 @@ def test_by_processor_time(api: Api, create: Create, namespace: str) -> None:
     assert_slow_and_steady(view, replicas, max(asked, ASKED))
 
 
+@pytest.mark.prometheus
+def test_by_requests(api: Api, create: Create, namespace: str, tmp_path: Path) -> None:
+    """The query of the sample for KEDA, from a Prometheus that scrapes the engines."""
+    view = create(slow("asked", namespace))
+    view.wait_ready(timeout_s=400)
+    scaled = sample("hpa-requests.yaml", view)
+    query = scaled["spec"]["triggers"][0]["metadata"]["query"]
+    prometheus = service_url(api, "prometheus", "monitoring", 9090)
+    autoscaler = sample("hpa-cpu.yaml", view, maxReplicas=MOST)
+    target = {"type": "AverageValue", "averageValue": "8"}
+    metric = {"metric": {"name": external_metrics.METRIC}, "target": target}
+    autoscaler["spec"]["metrics"] = [{"type": "External", "external": metric}]
+    paced(autoscaler["spec"]["behavior"], view)
+    load = Load(view, clients=20, tokens=200)
+
+    def value() -> float:
+        return external_metrics.ask_prometheus(prometheus, query)
+
+    serving = external_metrics.serving_metric(api, tmp_path, namespace, value)
+    with serving as told, Replicas(view) as replicas:
+        api.apply(autoscaler)
+        out_and_in_twice(load, replicas, least=ASKED)
+    # A canary may be among them.
+    assert max(told) <= load.clients + ASKED
+    assert_slow_and_steady(view, replicas, ASKED)
+
+
 @pytest.mark.keda
-def test_by_requests(api: Api, create: Create, namespace: str) -> None:
+@pytest.mark.prometheus
+def test_by_requests_through_keda(api: Api, create: Create, namespace: str) -> None:
     """Through Prometheus and KEDA, which turn the engines' own metrics into a number."""
     view = create(slow("asked", namespace))
     view.wait_ready(timeout_s=400)
     scaled = sample("hpa-requests.yaml", view, maxReplicaCount=MOST)
     (trigger,) = scaled["spec"]["triggers"]
     # KEDA runs beside the cluster's DNS and not in it.
-    address = api.get("Service", "prometheus", "monitoring")["spec"]["clusterIP"]
-    trigger["metadata"] |= {"serverAddress": f"http://{address}:9090", "threshold": "8"}
+    address = service_url(api, "prometheus", "monitoring", 9090)
+    trigger["metadata"] |= {"serverAddress": address, "threshold": "8"}
     paced(scaled["spec"]["advanced"]["horizontalPodAutoscalerConfig"]["behavior"], view)
     # Twenty requests at any time, of four seconds each.
     load = Load(view, clients=20, tokens=200)
@@ -160,15 +189,22 @@ def test_without_pods_the_scale_has_its_selector(api: Api, create: Create, names
     assert api.request("GET", path)["status"]["selector"] == scale["status"]["selector"]
 
 
-def _keda_serves(api: Api) -> bool:
+def service_url(api: Api, name: str, namespace: str, port: int) -> str:
+    return f"http://{api.get('Service', name, namespace)['spec']['clusterIP']}:{port}"
+
+
+def _is_there(api: Api, addon: str) -> bool:
+    if addon == "prometheus":
+        return api.find("Service", "prometheus", "monitoring") is not None
     try:
-        api.request("GET", "apis/external.metrics.k8s.io/v1beta1")
+        api.request("GET", "apis/keda.sh/v1alpha1")
     except ApiError:
         return False
     return True
 
 
 @pytest.fixture(autouse=True)
-def _only_with_keda(request: pytest.FixtureRequest, api: Api) -> None:
-    if request.node.get_closest_marker("keda") and not _keda_serves(api):
-        pytest.skip("KEDA is not in the cluster: make keda-test")
+def _only_with_add_ons(request: pytest.FixtureRequest, api: Api) -> None:
+    wanted = [name for name in ("prometheus", "keda") if request.node.get_closest_marker(name)]
+    if missing := [name for name in wanted if not _is_there(api, name)]:
+        pytest.skip(f"not in the cluster: {', '.join(missing)} (make autoscaling-test)")

@@ -16,7 +16,7 @@ Server = TypeVar("Server", bound=FileServer)
 @contextmanager
 def serving(api: Api, kind: type[Server], root: Path, **options: object) -> Iterator[Server]:
     """A server of a directory on an address of the node, and on no other."""
-    server = kind(root, 0, _node_address(api), **options)
+    server = kind(root, 0, node_address(api), **options)
     with running(server):
         yield server
 
@@ -27,7 +27,7 @@ def url_of(server: FileServer) -> str:
     return f"http://{host!s}:{port}"
 
 
-def _node_address(api: Api) -> str:
+def node_address(api: Api) -> str:
     (node,) = [
         node
         for node in api.list("Node")
