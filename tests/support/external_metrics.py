@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import ssl
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -19,7 +20,6 @@ import requests
 
 from support.api import Api, ApiError, JsonObject
 from support.certificates import make_certificates
-from support.file_server import running
 from support.serving import node_address
 from support.waiting import wait_until
 
@@ -49,14 +49,16 @@ def serving_metric(
     """While the block lasts, the metric `requests` is there; yields what was answered."""
     told: list[float] = []
     server = _server(node_address(api), folder, value, told)
-    with running(server):
-        _register(api, namespace, server)
-        try:
-            wait_until("the API extension answers", lambda: _answers(api), timeout_s=60)
-            yield told
-        finally:
-            # One that does not answer would block the deletion of namespaces.
-            api.request("DELETE", f"{API_SERVICES}/v1beta1.external.metrics.k8s.io")
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    _register(api, namespace, server)
+    try:
+        wait_until("the API extension answers", lambda: _answers(api), timeout_s=60)
+        yield told
+    finally:
+        # One that does not answer would block the deletion of namespaces.
+        api.request("DELETE", f"{API_SERVICES}/v1beta1.external.metrics.k8s.io")
+        server.shutdown()
+        server.server_close()
 
 
 def _server(
