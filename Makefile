@@ -57,8 +57,8 @@ apiserver: install ## the tests that need an API server but no node
 cluster-test: install ## the tests on the local cluster's real node
 	@$(PYTHON) -m pytest tests/cluster
 
-.PHONY: autoscaling-test
-autoscaling-test: install ## the tests of autoscaling by requests; builds Prometheus and KEDA, which takes long
+.PHONY: autoscaler-test
+autoscaler-test: install ## the tests of autoscaling by requests; builds Prometheus and KEDA, which takes long
 	@hack/cluster/build prometheus keda
 	@$(CLUSTER) add prometheus keda
 	@$(PYTHON) -m pytest tests/cluster -m 'prometheus or keda'; status=$$?; $(CLUSTER) remove keda prometheus; exit $$status

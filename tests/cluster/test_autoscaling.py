@@ -207,4 +207,4 @@ def _is_there(api: Api, addon: str) -> bool:
 def _only_with_add_ons(request: pytest.FixtureRequest, api: Api) -> None:
     wanted = [name for name in ("prometheus", "keda") if request.node.get_closest_marker(name)]
     if missing := [name for name in wanted if not _is_there(api, name)]:
-        pytest.skip(f"not in the cluster: {', '.join(missing)} (make autoscaling-test)")
+        pytest.skip(f"not in the cluster: {', '.join(missing)} (make autoscaler-test)")
