@@ -49,6 +49,9 @@ patch  pods
 delete pods
 patch  pods/status
 list   endpointslices.discovery.k8s.io
+get    configmaps
+create configmaps
+patch  configmaps
 create events
 patch  events
 list   horizontalpodautoscalers.autoscaling
@@ -65,7 +68,9 @@ get    secrets
 list   secrets
 watch  secrets
 create secrets
-get    configmaps
+list   configmaps
+watch  configmaps
+delete configmaps
 create pods
 update pods
 create pods/exec
