@@ -3,6 +3,9 @@
 As Debian's cron, whose rules for the days on which clocks change `cronsim` follows: what is set for
 a time that such a day does not have happens right after the gap, what is set for a time that it has
 twice happens once, and what recurs every hour or more often goes by the time that really passes.
+
+Where clocks change by half an hour (Australia/Lord_Howe alone), cronsim is not of one mind with
+itself in that night: an entry may fire once more or once less.
 """
 
 from __future__ import annotations
