@@ -37,7 +37,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(dest="command", required=True)
     pack = commands.add_parser("pack")
-    pack.add_argument("--piece-mib", type=int, default=59)
+    pack.add_argument("--piece-mib", type=int, default=58)
     following = commands.add_parser("next")
     following.add_argument("first", type=int)
     following.add_argument("count", type=int)

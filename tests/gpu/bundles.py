@@ -16,10 +16,13 @@ from devtools import images, places
 from devtools.steps import StepError, run, step
 
 DIRECTORY = places.CACHE / "gpu"
+ENGINE = "vllm"
 ENGINE_REQUIREMENTS = Path(__file__).with_name("engine-requirements.txt")
 # The Python of the machine, and the newest of its C library that wheels may ask for.
 PYTHON = "3.12"
 NEWEST_GLIBC = 39
+# xz would take minutes to save a quarter.
+GZIP_LEVEL = "-4"
 
 Files = dict[str, Path]  # path below the machine's root directory: the file here
 
@@ -42,7 +45,7 @@ DEBIAN_PACKAGES = (
 
 # Of this harness, as far as the machine's Python does not have them; all are plain Python.
 PYTHON_PACKAGES = (
-    "kubernetes", "durationpy", "oauthlib", "requests_oauthlib", "websocket", "dateutil", "six",
+    "kubernetes", "durationpy", "oauthlib", "requests_oauthlib", "websocket", "dateutil",
     "requests", "urllib3", "certifi", "idna",
 )  # fmt: skip
 
@@ -84,7 +87,15 @@ def operator_files() -> Files:
 
 
 def engine_files() -> Files:
-    """vLLM and what it needs, as wheels, as far as the machine's Python does not have it."""
+    return {place: path for place, path in _wheels().items() if _project(path) == ENGINE}
+
+
+def engine_package_files() -> Files:
+    return {place: path for place, path in _wheels().items() if _project(path) != ENGINE}
+
+
+def _wheels() -> Files:
+    """vLLM and what it needs, as far as the machine's Python does not have it."""
     wheels = DIRECTORY / "wheels"
     wheels.mkdir(parents=True, exist_ok=True)
     platforms = ["manylinux1_x86_64", "manylinux2014_x86_64", "manylinux2010_x86_64"]
@@ -92,26 +103,27 @@ def engine_files() -> Files:
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
     command += ["--only-binary=:all:", "--implementation=cp", f"--python-version={PYTHON}"]
     command += [f"--platform={name}" for name in platforms]
-    with step("Wheels of the engine"):
+    if _absent(wheels):
         run(*command, f"--requirement={ENGINE_REQUIREMENTS}", f"--dest={wheels}")
-    wanted = _wanted(ENGINE_REQUIREMENTS.read_text())
-    found = {path: _project(path) for path in wheels.glob("*.whl")}
-    return {f"wheels/{path.name}": path for path, name in sorted(found.items()) if name in wanted}
+    found = {_pinned(path): path for path in wheels.glob("*.whl")}
+    return {f"wheels/{found[pin].name}": found[pin] for pin in _pins()}
 
 
 # In the order of need: the cluster comes up while the rest is on its way.
 RECIPES = {
     "programs": Recipe(debian_files, compress=True),
     "cluster": Recipe(cluster_files, compress=True),
-    "operator": Recipe(operator_files),
+    "operator": Recipe(operator_files, compress=True),
     "engine": Recipe(engine_files),
+    # Last, so that one more package changes no other piece.
+    "engine-packages": Recipe(engine_package_files),
 }
 
 
 def archive(name: str) -> Path:
     """The archive of a bundle, made anew where its files have changed."""
     files = RECIPES[name].files()
-    suffix = ".tar.xz" if RECIPES[name].compress else ".tar"
+    suffix = ".tar.gz" if RECIPES[name].compress else ".tar"
     path = DIRECTORY / "bundles" / f"{name}-{_fingerprint(files)}{suffix}"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -127,9 +139,9 @@ def _write(files: Files, path: Path) -> None:
     with tarfile.open(plain, "w") as tar:
         for place, source in sorted(files.items()):
             tar.add(source, arcname=place, recursive=False, filter=_owned_by_root)
-    if path.suffix == ".xz":
-        run("xz", "--threads=0", "-6", "--force", "--suffix=.xz", plain)
-        plain = plain.with_name(f"{plain.name}.xz")
+    if path.suffix == ".gz":
+        run("gzip", GZIP_LEVEL, "--force", "--no-name", plain)
+        plain = plain.with_name(f"{plain.name}.gz")
     plain.rename(path)
 
 
@@ -176,17 +188,21 @@ def _package(name: str) -> Path:
     return path.parent if path.name == "__init__.py" else path
 
 
-def _wanted(requirements: str) -> set[str]:
-    lines = (line.partition("#")[0].strip() for line in requirements.splitlines())
-    return {_normal(line.partition("==")[0]) for line in lines if line}
+def _absent(wheels: Path) -> set[str]:
+    return _pins() - {_pinned(path) for path in wheels.glob("*.whl")}
+
+
+def _pins() -> set[str]:
+    lines = ENGINE_REQUIREMENTS.read_text().splitlines()
+    return {line for line in lines if line and not line.startswith("#")}
+
+
+def _pinned(wheel: Path) -> str:
+    return f"{_project(wheel)}=={wheel.name.split('-')[1]}"
 
 
 def _project(wheel: Path) -> str:
-    return _normal(wheel.name.partition("-")[0])
-
-
-def _normal(name: str) -> str:
-    return name.replace("_", "-").replace(".", "-").lower()
+    return wheel.name.partition("-")[0].replace("_", "-").replace(".", "-").lower()
 
 
 def tree_files() -> Iterator[str]:

@@ -24,7 +24,8 @@ GPUS = "nvidia.com/gpu"
 SHARES = 4
 
 _TORCH = "import torch; torch.cuda.get_device_name(); print(torch.__version__)"
-_VLLM = "import vllm, vllm._C, vllm.entrypoints.openai.api_server; print(vllm.__version__)"
+_MODULES = "vllm._custom_ops, vllm.v1.engine.core, vllm.entrypoints.openai.api_server"
+_VLLM = f"import vllm, {_MODULES}; print(vllm.__version__)"
 
 
 def describe_machine() -> JsonObject:
@@ -116,7 +117,8 @@ STEPS = (
     Step("unpack-operator", partial(unpack, "operator"), bundles=("operator",)),
     Step("operator", install_operator, needs=("cluster", "unpack-operator")),
     Step("unpack-engine", partial(unpack, "engine"), bundles=("engine",)),
-    Step("engine", make_engine, needs=("cluster", "unpack-engine")),
+    Step("unpack-packages", partial(unpack, "engine-packages"), bundles=("engine-packages",)),
+    Step("engine", make_engine, needs=("cluster", "unpack-engine", "unpack-packages")),
     Step("import", import_engine, needs=("engine",)),
     Step("plain-first", _measured("plain_start"), needs=("import", "operator", "weights")),
     Step("warm-first", _measured("first_pod"), needs=("plain-first",)),
