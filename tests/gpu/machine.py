@@ -32,7 +32,8 @@ _LIBRARIES = ("usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu")
 
 def environment() -> dict[str, str]:
     """For all that runs here: the harness, the cluster and its tools."""
-    python_path = [TREE / "operator", TREE / "hack", TREE / "tests", PACKAGES]
+    # Packages of the engine last: they have what the cluster's client needs of compiled ones.
+    python_path = [TREE / "operator", TREE / "hack", TREE / "tests", PACKAGES, ENGINE / "site"]
     return os.environ | {
         "PATH": f"{WRAPPERS}:{CACHE}/warmpod/bin:{os.environ['PATH']}",
         "PYTHONPATH": ":".join(map(str, python_path)),
