@@ -25,7 +25,7 @@ def main() -> int:
         case "receive":
             return _receive(arguments.directory)
         case "wait":
-            return _wait(arguments.seconds, arguments.out)
+            return _wait(arguments.seconds, arguments.out, arguments.until)
         case "again" | "run" | "step":
             _work(arguments.command, arguments.step)
     return 0
@@ -46,6 +46,7 @@ def _parser() -> argparse.ArgumentParser:
     wait = commands.add_parser("wait")
     wait.add_argument("seconds", type=float)
     wait.add_argument("out", type=Path, nargs="?")
+    wait.add_argument("--until", default="", help="this step has ended")
     for name in ("again", "run", "step"):
         commands.add_parser(name).add_argument("step", nargs="*")
     return parser
@@ -84,10 +85,10 @@ def _receive(directory: Path) -> int:
     return 1 if wrong else 0
 
 
-def _wait(seconds: float, out: Path | None) -> int:
+def _wait(seconds: float, out: Path | None, until: str) -> int:
     from gpu import report, steps
 
-    over = report.follow(steps.STEPS, seconds)
+    over = report.follow(steps.STEPS, seconds, until)
     if out:
         report.save(steps.STEPS, out)
     return 0 if over else 3

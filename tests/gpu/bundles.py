@@ -77,9 +77,11 @@ def cluster_files() -> Files:
 
 def operator_files() -> Files:
     """The operator's image, and the packages that the harness asks the cluster with."""
-    image = images.built("operator").layout
+    image = images.built("operator")
+    if image.version != images.version_of(image.name):
+        raise StepError("the operator's image is of another tree: run hack/images.py operator")
     packages = (_package(name) for name in PYTHON_PACKAGES)
-    files = _below(image, "cache/warmpod/images/operator")
+    files = _below(image.layout, "cache/warmpod/images/operator")
     for path in packages:
         files |= _below(path, f"packages/{path.name}") if path.is_dir() else {}
         files |= {f"packages/{path.name}": path} if path.is_file() else {}
@@ -109,14 +111,13 @@ def _wheels() -> Files:
     return {f"wheels/{found[pin].name}": found[pin] for pin in _pins()}
 
 
-# In the order of need: the cluster comes up while the rest is on its way.
+# The engine first: it is looked at while the rest, which is up within seconds, is on its way.
 RECIPES = {
+    "engine": Recipe(engine_files),
+    "engine-packages": Recipe(engine_package_files),
     "programs": Recipe(debian_files, compress=True),
     "cluster": Recipe(cluster_files, compress=True),
     "operator": Recipe(operator_files, compress=True),
-    "engine": Recipe(engine_files),
-    # Last, so that one more package changes no other piece.
-    "engine-packages": Recipe(engine_package_files),
 }
 
 

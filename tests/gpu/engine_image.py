@@ -22,6 +22,7 @@ from gpu import machine
 JsonObject = dict[str, Any]
 
 REFERENCE = "127.0.0.1:5000/warmpod/engine-gpu:dev"
+ENGINE_VARIABLES = "WARMPOD_GPU_ENGINE_ENV"  # NAME=VALUE NAME=VALUE
 MOUNT = Path("/engine")
 SITE = MOUNT / "site"
 DRIVER = Path("/usr/local/nvidia")  # where some machines have the driver's libraries
@@ -34,7 +35,8 @@ _OF_LIBRARIES = ("NCCL_", "NVSHMEM_", "TORCH_SYMM_MEM_")
 _VLLM = """#!/usr/bin/env python3
 from vllm.entrypoints.cli.main import main
 
-raise SystemExit(main())
+if __name__ == "__main__":  # its processes import this file anew
+    raise SystemExit(main())
 """
 
 
@@ -83,9 +85,14 @@ def environment() -> dict[str, str]:
         "PYTHONPATH": str(SITE),
         "LD_LIBRARY_PATH": str(DRIVER / "lib64"),
         "CUDA_HOME": str(CUDA),
-        # What FlashInfer builds at run time is part of the image of vLLM's project.
-        "FLASHINFER_WORKSPACE_BASE": str(MOUNT / "flashinfer"),
     }
+
+
+def variables() -> list[JsonObject]:
+    """For `engine.env`. What FlashInfer builds at run time, vLLM's own image has built."""
+    given = dict(word.split("=", 1) for word in os.environ.get(ENGINE_VARIABLES, "").split())
+    chosen = {"FLASHINFER_WORKSPACE_BASE": str(MOUNT / "flashinfer")} | given
+    return [{"name": name, "value": value} for name, value in chosen.items()]
 
 
 def mounted() -> dict[str, str]:

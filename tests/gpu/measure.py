@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import time
 from dataclasses import asdict, dataclass
@@ -26,6 +27,7 @@ NAME = "llama"  # of the WarmModel
 WARM, PLAIN = "gpu-warm", "gpu-plain"  # namespaces
 FEATURES = [*chat_features(), TOOLS]
 LIMIT_S = 540
+WARMUP = "WARMPOD_GPU_WARMUP"  # spec.warmup, as JSON
 KINDS = ("WarmModel", "DaemonSet", "Deployment", "Pod", "EndpointSlice")
 # Two engines at once fit on one GPU, and the third part is for whatever runs beside them.
 ARGUMENTS = (
@@ -47,7 +49,7 @@ class Setting:
         return {
             "image": engine_image.REFERENCE,
             "args": list(ARGUMENTS),
-            "env": [],
+            "env": engine_image.variables(),
             "resources": {"limits": {"nvidia.com/gpu": "1"}, "requests": {"cpu": "1"}},
             # Gives the pod the devices of the machine.
             "securityContext": {"privileged": True},
@@ -64,7 +66,7 @@ class Setting:
                 "model": {"nodePath": {"path": str(self.model)}},
                 "weights": {"size": size},
                 "engine": self.engine(),
-                "warmup": {},
+                "warmup": json.loads(os.environ.get(WARMUP, "{}")),
                 "pod": {"volumes": engine_image.volumes()},
             },
         }
@@ -120,6 +122,7 @@ def first_pod(setting: Setting) -> JsonObject:
     finally:
         _save_log("warm-first", WARM)
     return {
+        "warmup": setting.warm_model()["spec"]["warmup"],
         "to_traffic_s": round(traffic - applied, 2),
         "to_resident_s": round(resident - applied, 2),
         "container_to_traffic_s": round(traffic - running, 2),

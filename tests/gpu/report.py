@@ -16,8 +16,9 @@ _POLL_S = 0.5
 _LAST_LINES = 40
 
 
-def follow(steps: Sequence[Step], seconds: float) -> bool:
-    """Tells each step that ends, until nothing can run any more; False at the limit."""
+def follow(steps: Sequence[Step], seconds: float, until: str = "") -> bool:
+    """Tells each step that ends, until nothing can run any more or the step `until` has ended;
+    False at the limit."""
     deadline = time.monotonic() + seconds
     told: set[str] = set()
     while True:
@@ -26,7 +27,7 @@ def follow(steps: Sequence[Step], seconds: float) -> bool:
             if states.get(step.name) in (runner.DONE, runner.FAILED) and step.name not in told:
                 told.add(step.name)
                 print(_line(step.name), flush=True)
-        if runner.is_over(steps, states):
+        if until in told or runner.is_over(steps, states):
             return True
         if time.monotonic() > deadline:
             print("; ".join(f"{name}: {state}" for name, state in states.items()))

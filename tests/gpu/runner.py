@@ -10,6 +10,7 @@ import json
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,26 +21,34 @@ from gpu import machine, stream
 JsonObject = dict[str, Any]
 
 DONE, FAILED, RUNNING = "done", "failed", "running"
-_POLL_S = 0.5
+_POLL_S = 0.2
 
 
 @dataclass(frozen=True)
 class Step:
-    """`needs` are steps that have to be done before, `bundles` archives that have to be there."""
+    """`needs` are steps that have to be done before, `bundles` archives that have to be there.
+
+    Nothing else runs beside a step that is `alone`: it measures."""
 
     name: str
     run: Callable[[], JsonObject]
     needs: tuple[str, ...] = ()
     bundles: tuple[str, ...] = ()
+    alone: bool = False
 
 
 def next_step(
     steps: Sequence[Step], states: Mapping[str, str], arrived: Callable[[str], bool]
 ) -> Step | None:
-    """The first step that can run now."""
+    """The first step that can run now, beside those that run."""
+    running = [step for step in steps if states.get(step.name) == RUNNING]
+    if any(step.alone for step in running):
+        return None
     for step in steps:
         ready = all(states.get(name) == DONE for name in step.needs)
-        if step.name not in states and ready and all(map(arrived, step.bundles)):
+        if step.name in states or not ready or not all(map(arrived, step.bundles)):
+            continue
+        if not (step.alone and running):
             return step
     return None
 
@@ -86,7 +95,6 @@ def log_of(name: str) -> Path:
 def run_one(step: Step) -> None:
     """Does a step in this process."""
     started = time.monotonic()
-    write(step.name, {"state": RUNNING})
     record: JsonObject = {"state": FAILED}
     try:
         record = {"state": DONE, "result": step.run()}
@@ -103,12 +111,14 @@ def run_all(steps: Sequence[Step]) -> None:
 
 
 def _work(steps: Sequence[Step]) -> None:
-    while not is_over(steps, states(steps)):
-        step = next_step(steps, states(steps), _has_arrived)
-        if step is None:
-            time.sleep(_POLL_S)
-        else:
-            _run(step)
+    with ThreadPoolExecutor(len(steps)) as pool:
+        while not is_over(steps, states(steps)):
+            step = next_step(steps, states(steps), _has_arrived)
+            if step is None:
+                time.sleep(_POLL_S)
+            else:
+                write(step.name, {"state": RUNNING})
+                pool.submit(_run, step)
 
 
 def _has_arrived(bundle: str) -> bool:

@@ -74,9 +74,8 @@ def install_operator() -> JsonObject:
     return {"image": reference}
 
 
-def make_engine() -> JsonObject:
-    count = engine_image.unpack_wheels()
-    return {"wheels": count} | engine_image.push()
+def unpack_wheels() -> JsonObject:
+    return {"wheels": engine_image.unpack_wheels()}
 
 
 def import_engine() -> JsonObject:
@@ -108,21 +107,36 @@ def _measured(name: str) -> Callable[[], JsonObject]:
     return run
 
 
-STEPS = (
+PREPARED = ("import", "image", "operator", "weights")
+
+PREPARATION = (
     Step("machine", describe_machine),
     Step("weights", write_weights, needs=("machine",)),
+    Step("unpack-engine", partial(unpack, "engine"), bundles=("engine",)),
+    Step("unpack-packages", partial(unpack, "engine-packages"), bundles=("engine-packages",)),
+    Step("engine", unpack_wheels, needs=("unpack-engine", "unpack-packages")),
+    Step("import", import_engine, needs=("engine",)),
     Step("unpack-programs", partial(unpack, "programs"), bundles=("programs",)),
     Step("unpack-cluster", partial(unpack, "cluster"), bundles=("cluster",)),
     Step("cluster", start_cluster, needs=("unpack-programs", "unpack-cluster")),
+    Step("image", engine_image.push, needs=("cluster",)),
     Step("unpack-operator", partial(unpack, "operator"), bundles=("operator",)),
     Step("operator", install_operator, needs=("cluster", "unpack-operator")),
-    Step("unpack-engine", partial(unpack, "engine"), bundles=("engine",)),
-    Step("unpack-packages", partial(unpack, "engine-packages"), bundles=("engine-packages",)),
-    Step("engine", make_engine, needs=("cluster", "unpack-engine", "unpack-packages")),
-    Step("import", import_engine, needs=("engine",)),
-    Step("plain-first", _measured("plain_start"), needs=("import", "operator", "weights")),
-    Step("warm-first", _measured("first_pod"), needs=("plain-first",)),
-    Step("warm-second", _measured("second_pod"), needs=("warm-first",)),
-    Step("warm-again", _measured("next_boot"), needs=("warm-second",)),
-    Step("plain", _measured("plain_start"), needs=("warm-again",)),
 )
+
+MEASUREMENTS = (
+    Step("plain-first", _measured("plain_start"), PREPARED, alone=True),
+    Step("warm-first", _measured("first_pod"), PREPARED, alone=True),
+    Step("warm-second", _measured("second_pod"), ("warm-first",), alone=True),
+    Step("warm-again", _measured("next_boot"), ("warm-first",), alone=True),
+    Step("plain", _measured("plain_start"), PREPARED, alone=True),
+)
+
+
+def wanted(names: str) -> tuple[Step, ...]:
+    """The preparation, and the measurements of these names; all of them if none is named."""
+    chosen = names.split() or [step.name for step in MEASUREMENTS]
+    return (*PREPARATION, *(step for step in MEASUREMENTS if step.name in chosen))
+
+
+STEPS = wanted(os.environ.get("WARMPOD_GPU_MEASURE", ""))

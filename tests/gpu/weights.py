@@ -118,6 +118,7 @@ def _write_shard(shard: list[tuple[str, tuple[int, ...]]], path: Path) -> None:
 
     values = {name: filled(dimensions) for name, dimensions in shard}
     save_file(values, str(path), metadata={"format": "pt"})
+    path.chmod(0o644)  # engines and agents may run as other users
 
 
 def config(shape: Shape) -> JsonObject:

@@ -1,5 +1,6 @@
 """Which step is next, and when there is none."""
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,8 @@ STEPS = (
     Step("cluster", nothing, bundles=("programs",)),
     Step("operator", nothing, needs=("cluster",), bundles=("image",)),
     Step("weights", nothing),
-    Step("measure", nothing, needs=("operator", "weights")),
+    Step("measure", nothing, needs=("operator", "weights"), alone=True),
+    Step("measure-more", nothing, alone=True),
 )
 
 
@@ -27,8 +29,10 @@ STEPS = (
         ({}, {"programs"}, "cluster"),
         ({"cluster": DONE}, {"programs"}, "weights"),
         ({"cluster": DONE}, {"programs", "image"}, "operator"),
+        ({"cluster": RUNNING}, {"programs", "image"}, "weights"),
         ({"cluster": RUNNING, "weights": DONE}, {"programs", "image"}, None),
-        ({"cluster": FAILED, "weights": DONE}, {"programs", "image"}, None),
+        ({"cluster": FAILED, "weights": DONE}, {"programs", "image"}, "measure-more"),
+        ({"measure-more": RUNNING}, {"programs", "image"}, None),
         ({"cluster": DONE, "operator": DONE, "weights": DONE}, {"programs", "image"}, "measure"),
     ],
 )
@@ -40,10 +44,11 @@ def test_the_next_step_is_the_first_that_has_what_it_needs(
 
 
 def test_it_is_over_when_nothing_can_run_any_more():
-    assert not runner.is_over(STEPS, {"cluster": DONE, "weights": DONE})
-    assert not runner.is_over(STEPS, {"cluster": FAILED})
-    assert runner.is_over(STEPS, {"cluster": FAILED, "weights": DONE})
-    assert runner.is_over(STEPS, dict.fromkeys(("cluster", "operator", "weights", "measure"), DONE))
+    some = STEPS[:-1]
+    assert not runner.is_over(some, {"cluster": DONE, "weights": DONE})
+    assert not runner.is_over(some, {"cluster": FAILED})
+    assert runner.is_over(some, {"cluster": FAILED, "weights": DONE})
+    assert runner.is_over(some, dict.fromkeys(("cluster", "operator", "weights", "measure"), DONE))
 
 
 def test_a_step_leaves_a_record(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
@@ -55,6 +60,28 @@ def test_a_step_leaves_a_record(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     assert runner.read("bad")["state"] == FAILED
     runner.forget(["bad"])
     assert runner.read("bad") == {}
+
+
+def test_all_that_is_ready_runs_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    met = threading.Barrier(2, timeout=20)
+
+    def meet(step: Step) -> None:
+        if not step.alone:
+            met.wait()
+        runner.write(step.name, {"state": DONE})
+
+    monkeypatch.setattr(machine, "STEPS", tmp_path)
+    monkeypatch.setattr(machine, "ROOT", tmp_path)
+    monkeypatch.setattr(runner, "_run", meet)
+    monkeypatch.setattr(runner, "_has_arrived", lambda bundle: True)
+    runner.run_all((Step("one", nothing), Step("last", nothing, alone=True), Step("two", nothing)))
+    assert runner.read("last")["state"] == DONE
+
+
+def test_only_some_measurements_can_be_wanted():
+    names = [step.name for step in steps.wanted("plain warm-first")]
+    assert names[-2:] == ["warm-first", "plain"]
+    assert len(names) == len(steps.PREPARATION) + 2
 
 
 def test_steps_need_what_comes_before_them():
