@@ -3,8 +3,9 @@
 python -m gpu pack                    make all pieces, in ~/.cache/warmpod/gpu/pieces
 python -m gpu next FIRST COUNT DIR    leave the tree and these pieces in DIR, for one transfer
 python -m gpu receive DIR             take what has come, and go on with what can be done
-python -m gpu wait SECONDS [OUT]      tell what is done, until all is; leave the report in OUT
-python -m gpu again STEP...           do steps again that failed
+python -m gpu wait SECONDS [OUT]      tell what is done, until all is; leave the report in OUT;
+                                      --until STEP: until that one has ended
+python -m gpu again STEP...           end what runs, and do these steps again
 """
 
 from __future__ import annotations
@@ -101,6 +102,7 @@ def _work(command: str, names: list[str]) -> None:
     if unknown := sorted(set(names) - set(known)):
         sys.exit(f"no step {', '.join(unknown)}; choose from {', '.join(known)}")
     if command == "again":
+        runner.stop()
         runner.forget(names)
         runner.start()
     elif command == "run":

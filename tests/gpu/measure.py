@@ -96,6 +96,7 @@ def plain_start(setting: Setting) -> JsonObject:
         _save_log("plain", PLAIN)
     _remove_namespace(api, PLAIN)
     return {
+        "engine_env": engine_image.variables(),
         "to_traffic_s": round(traffic - applied, 2),
         "container_to_traffic_s": round(traffic - running, 2),
         "features": times,
@@ -122,6 +123,7 @@ def first_pod(setting: Setting) -> JsonObject:
     finally:
         _save_log("warm-first", WARM)
     return {
+        "engine_env": engine_image.variables(),
         "warmup": setting.warm_model()["spec"]["warmup"],
         "to_traffic_s": round(traffic - applied, 2),
         "to_resident_s": round(resident - applied, 2),
@@ -228,9 +230,8 @@ def _engine_runs(pod: JsonObject) -> bool:
 
 def _save_log(name: str, namespace: str) -> None:
     """What the engines said, beside the steps' own logs."""
-    command = ["kubectl", "logs", f"--namespace={namespace}", "--selector", "warmpod.io/component"]
-    if namespace == PLAIN:
-        command[-1] = f"app={plain.NAME}"
+    selector = f"app={plain.NAME}" if namespace == PLAIN else "warmpod.io/component=engine"
+    command = ["kubectl", "logs", f"--namespace={namespace}", f"--selector={selector}"]
     command += ["--container=engine", "--tail=-1", "--timestamps", "--prefix"]
     log = machine.STEPS / f"{name}-engine-{time.time():.0f}.log"
     with log.open("wb") as file:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -125,6 +127,15 @@ def _has_arrived(bundle: str) -> bool:
     return stream.has_arrived(stream.read_index(machine.STORE), bundle, machine.STORE)
 
 
+def stop() -> None:
+    """Ends `run_all` and the steps that run; fine if none does."""
+    with _only_one() as is_only:
+        if not is_only:
+            os.killpg(int(_lock().read_text()), signal.SIGTERM)
+    with _only_one(wait=True):
+        pass  # all of them have let go of it
+
+
 def start() -> None:
     """Lets `run_all` go on behind the scenes, in a session that outlives this process."""
     machine.STEPS.mkdir(parents=True, exist_ok=True)
@@ -154,15 +165,23 @@ def _run(step: Step) -> None:
 
 
 @contextmanager
-def _only_one() -> Iterator[bool]:
-    """Whether no other process runs the steps."""
-    with (machine.ROOT / "runner.lock").open("w") as lock:
+def _only_one(wait: bool = False) -> Iterator[bool]:
+    """Whether no other process runs the steps. The lock's file has the id of the one that does,
+    which is also that of its session."""
+    with _lock().open("a+") as lock:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError:
             yield False
         else:
+            lock.truncate(0)
+            lock.write(str(os.getpid()))
+            lock.flush()
             yield True
+
+
+def _lock() -> Path:
+    return machine.ROOT / "runner.lock"
 
 
 def _record(name: str) -> Path:

@@ -1,5 +1,9 @@
 """Which step is next, and when there is none."""
 
+import os
+import signal
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -76,6 +80,29 @@ def test_all_that_is_ready_runs_at_once(monkeypatch: pytest.MonkeyPatch, tmp_pat
     monkeypatch.setattr(runner, "_has_arrived", lambda bundle: True)
     runner.run_all((Step("one", nothing), Step("last", nothing, alone=True), Step("two", nothing)))
     assert runner.read("last")["state"] == DONE
+
+
+def test_what_runs_is_ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setattr(machine, "ROOT", tmp_path)
+    runner.stop()  # nothing runs
+    program = (
+        "from gpu import runner\n"
+        "import time\n"
+        "with runner._only_one():\n"
+        "    print('begun', flush=True)\n"
+        "    time.sleep(60)\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", program],
+        env=os.environ | {"WARMPOD_GPU_ROOT": str(tmp_path), "PYTHONPATH": "tests"},
+        cwd=machine.TREE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    )
+    assert process.stdout
+    assert process.stdout.readline() == b"begun\n"
+    runner.stop()
+    assert process.wait(20) == -signal.SIGTERM
 
 
 def test_only_some_measurements_can_be_wanted():
