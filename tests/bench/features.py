@@ -71,7 +71,7 @@ def warm_boot(api: Api, namespace: str, spec: JsonObject) -> Boot:
     api.apply(warm_model("bench", namespace, **spec))
     view = ModelView(api, "bench", namespace)
     wait_until("traffic", view.ready_addresses, timeout_s=LIMIT_S, describe=view.conditions)
-    times = _measure(Client(view.service_url()), view.name)
+    times = measure(Client(view.service_url()), view.name)
     pod = view.engine_pod()
     timeline = json.loads(condition_of(pod, "warmpod.io/StartupTimeline")["message"])
     buckets = tuple(sidecar.status(pod)["buckets"])
@@ -83,23 +83,23 @@ def plain_boot(api: Api, namespace: str, spec: JsonObject) -> Boot:
         api.apply(body)
     view = ModelView(api, plain.NAME, namespace)
     wait_until("traffic", view.ready_addresses, timeout_s=LIMIT_S)
-    return Boot(_measure(Client(view.service_url()), view.name))
+    return Boot(measure(Client(view.service_url()), view.name))
 
 
-def _measure(client: Client, model: str) -> dict[str, Times]:
+def measure(client: Client, model: str, features: Sequence[Feature] = FEATURES) -> dict[str, Times]:
     """Asks for every feature once, again and again: later requests of a feature come after others
     just as its first does. In another order in each boot, so that no place in it is any feature's.
     """
     wait_until("an answer", lambda: _answers(client.url), timeout_s=LIMIT_S)
     time.sleep(NODE_SETTLES_S)
-    order = random.sample(FEATURES, len(FEATURES))
+    order = random.sample(features, len(features))
     first, *later = (
         {feature.name: feature.ask(client, model) for feature in order}
         for _ in range(1 + STEADY_PASSES)
     )
     return {
         feature.name: _times(feature, first[feature.name], [took[feature.name] for took in later])
-        for feature in FEATURES
+        for feature in features
     }
 
 

@@ -6,19 +6,29 @@ from support.api import JsonObject
 from support.models import WEIGHTS_TINY
 
 NAME = "plain"
+_SCRATCH: tuple[JsonObject, ...] = (
+    {"name": "shm", "emptyDir": {"medium": "Memory"}},
+    {"name": "tmp", "emptyDir": {}},
+)
+
+IMAGE: JsonObject = {"image": {"reference": WEIGHTS_TINY, "pullPolicy": "IfNotPresent"}}
 
 
 def objects(
-    namespace: str, engine: JsonObject, volumes: tuple[JsonObject, ...] = ()
+    namespace: str,
+    engine: JsonObject,
+    volumes: tuple[JsonObject, ...] = (),
+    weights: JsonObject = IMAGE,
 ) -> list[JsonObject]:
-    """`engine` and `volumes` as in a WarmModel's engine and pod.volumes."""
+    """`engine` and `volumes` as in a WarmModel's engine and pod.volumes; `weights`: the source of
+    the volume with the model's files."""
     labels = {"app": NAME}
     template = {
         "metadata": {"labels": labels},
         "spec": {
             "enableServiceLinks": False,
             "containers": [_container(engine)],
-            "volumes": [*_volumes(), *volumes],
+            "volumes": [{"name": "weights", **weights}, *_SCRATCH, *volumes],
         },
     }
     deployment = {
@@ -53,11 +63,3 @@ def _container(engine: JsonObject) -> JsonObject:
         "readinessProbe": {"httpGet": {"path": "/health", "port": 8000}, "periodSeconds": 1},
         "volumeMounts": [*mounts, *engine.get("volumeMounts", [])],
     }
-
-
-def _volumes() -> list[JsonObject]:
-    return [
-        {"name": "weights", "image": {"reference": WEIGHTS_TINY, "pullPolicy": "IfNotPresent"}},
-        {"name": "shm", "emptyDir": {"medium": "Memory"}},
-        {"name": "tmp", "emptyDir": {}},
-    ]

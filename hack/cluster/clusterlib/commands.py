@@ -12,6 +12,8 @@ from . import components, host, pki, processes, rebooting, settings, shell
 from .image import Image
 from .settings import ClusterError, binary
 
+Starter = Callable[[], components.Command]
+
 API = {
     "etcd": components.etcd,
     "kube-apiserver": components.kube_apiserver,
@@ -32,6 +34,8 @@ NODE = {
     "kwok": components.kwok,  # plays further nodes
 }
 PROCESSES = API | CONTROLLERS | RUNTIME | NODE
+# What the API server is told only where the process of that name runs.
+MANIFESTS = {"metrics-server": "metrics.yaml"}
 TIMEOUT_S = 120.0
 
 
@@ -47,7 +51,7 @@ def up() -> None:
         down()
     if settings.KUBELET_DIR.exists():
         raise ClusterError(f"{settings.KUBELET_DIR} exists: is this machine a node of a cluster?")
-    for command in PROCESSES.values():
+    for command in _wanted(PROCESSES).values():
         command()  # complains about a missing program before anything has started
     _prepare()
     start(API)
@@ -121,8 +125,13 @@ def kubeconfig() -> Path:
     return settings.KUBECONFIG
 
 
+def _wanted(commands: dict[str, Starter]) -> dict[str, Starter]:
+    left_out = settings.left_out()
+    return {name: command for name, command in commands.items() if name not in left_out}
+
+
 def _is_up() -> bool:
-    return all(map(processes.is_alive, PROCESSES)) and _api_is_ready() and _node_is_ready()
+    return all(map(processes.is_alive, _wanted(PROCESSES))) and _api_is_ready() and _node_is_ready()
 
 
 def _how_to_use() -> str:
@@ -168,21 +177,24 @@ def render(templates: Path, rendered: Path) -> None:
             target.write_text(string.Template(template.read_text()).substitute(values))
 
 
-def start(commands: dict[str, Callable[[], components.Command]]) -> None:
-    for name, command in commands.items():
+def start(commands: dict[str, Starter]) -> None:
+    for name, command in _wanted(commands).items():
         processes.start(name, command())
 
 
 def _start_node() -> None:
     host.enable_forwarding()
     start(RUNTIME)
+    for name in settings.left_out() & MANIFESTS.keys():
+        (settings.RENDERED_DIR / "manifests" / MANIFESTS[name]).unlink()
     shell.run(*shell.as_admin("apply", "--filename", settings.RENDERED_DIR / "manifests"))
     wait_for("containerd", _runtime_is_ready)
     _load_pause_image()
     start(NODE)
     wait_for("the node", _node_is_ready)
-    # An API extension that does not answer blocks the deletion of namespaces.
-    wait_for("metrics-server", lambda: is_true("apiservice/v1beta1.metrics.k8s.io", "Available"))
+    if "metrics-server" not in settings.left_out():
+        # An API extension that does not answer blocks the deletion of namespaces.
+        wait_for("metrics-server", _metrics_are_served)
 
 
 def _load_pause_image() -> None:
@@ -207,6 +219,10 @@ def _api_is_ready() -> bool:
 
 def _node_is_ready() -> bool:
     return is_true(f"node/{settings.NODE_NAME}", "Ready")
+
+
+def _metrics_are_served() -> bool:
+    return is_true("apiservice/v1beta1.metrics.k8s.io", "Available")
 
 
 def _runtime_is_ready() -> bool:

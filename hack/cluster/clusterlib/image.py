@@ -5,7 +5,7 @@ import hashlib
 import io
 import json
 import tarfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,8 @@ class Image:
     name: str
     files: dict[str, Path]  # path in the image: source
     entrypoint: list[str]
+    environment: dict[str, str] = field(default_factory=lambda: {"PATH": SEARCH_PATH})
+    links: dict[str, str] = field(default_factory=dict)  # path in the image: where it leads to
 
     def write_archive(self, output: Path) -> None:
         layer = self._layer()
@@ -28,7 +30,10 @@ class Image:
             {
                 "architecture": "amd64",
                 "os": "linux",
-                "config": {"Entrypoint": self.entrypoint, "Env": ["PATH=" + SEARCH_PATH]},
+                "config": {
+                    "Entrypoint": self.entrypoint,
+                    "Env": [f"{name}={value}" for name, value in self.environment.items()],
+                },
                 "rootfs": {"type": "layers", "diff_ids": [_digest(layer)]},
             }
         ).encode()
@@ -57,6 +62,8 @@ class Image:
         with tarfile.open(fileobj=buffer, mode="w") as layer:
             for path, source in self.files.items():
                 layer.add(source, arcname=path.lstrip("/"), filter=_owned_by_root)
+            for path, target in self.links.items():
+                _add_link(layer, path.lstrip("/"), target)
         return buffer.getvalue()
 
 
@@ -70,6 +77,12 @@ def _add_bytes(archive: tarfile.TarFile, name: str, content: bytes) -> None:
     member = tarfile.TarInfo(name)
     member.size = len(content)
     archive.addfile(member, io.BytesIO(content))
+
+
+def _add_link(archive: tarfile.TarFile, name: str, target: str) -> None:
+    member = tarfile.TarInfo(name)
+    member.type, member.linkname = tarfile.SYMTYPE, target
+    archive.addfile(member)
 
 
 def _digest(content: bytes) -> str:

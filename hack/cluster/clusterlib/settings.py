@@ -57,6 +57,10 @@ KEDA_METRICS_HOST = "keda-operator-metrics-apiserver.keda.svc"
 
 PAUSE_IMAGE = "warmpod.local/pause:1"
 
+# Processes that a cluster can do without, where a machine is to have few programs.
+OPTIONAL = frozenset({"kwok", "metrics-server"})
+LEFT_OUT_VARIABLE = "WARMPOD_CLUSTER_WITHOUT"
+
 
 class ClusterError(Exception):
     """Something the user has to act on; the message says what to do."""
@@ -69,6 +73,17 @@ def binary(name: str, module: str = "") -> Path:
         command = f"{SOURCE_DIR / 'build'} {module}".rstrip()
         raise ClusterError(f"{path} is missing: run {command} first")
     return path
+
+
+def left_out() -> frozenset[str]:
+    """The optional processes that are not to run, as the environment names them."""
+    named = frozenset(os.environ.get(LEFT_OUT_VARIABLE, "").split())
+    if unknown := sorted(named - OPTIONAL):
+        raise ClusterError(
+            f"{LEFT_OUT_VARIABLE} names {', '.join(unknown)}: "
+            f"choose from {', '.join(sorted(OPTIONAL))}"
+        )
+    return named
 
 
 def environment() -> dict[str, str]:

@@ -4,6 +4,7 @@ import json
 import os
 import string
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import yaml
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "hack" / "cluster"))
 
 from clusterlib import addons, commands, components, rebooting, settings
+from clusterlib.image import Image
 
 ROOT = Path(__file__).resolve().parents[3]
 NO_DOTS = str.maketrans("./-", "___")
@@ -104,3 +106,32 @@ def test_prometheus_scrapes_what_the_pod_monitor_does():
     (ports,) = [r["regex"] for r in rules if r.get("action") == "keep"]
     endpoints = monitor["spec"]["podMetricsEndpoints"]
     assert ports == f"({'|'.join(endpoint['port'] for endpoint in endpoints)})"
+
+
+def test_optional_processes_are_left_out_by_name(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv(settings.LEFT_OUT_VARIABLE, raising=False)
+    assert commands._wanted(commands.PROCESSES) == commands.PROCESSES
+    monkeypatch.setenv(settings.LEFT_OUT_VARIABLE, "kwok metrics-server")
+    left_out = commands.PROCESSES.keys() - commands._wanted(commands.PROCESSES).keys()
+    assert left_out == {"kwok", "metrics-server"}
+
+
+def test_a_process_that_is_needed_cannot_be_left_out(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv(settings.LEFT_OUT_VARIABLE, "kwok etcd")
+    with pytest.raises(settings.ClusterError, match="names etcd: choose from kwok, metrics-server"):
+        settings.left_out()
+
+
+def test_an_image_has_its_links_and_its_environment(tmp_path: Path):
+    file = tmp_path / "passwd"
+    file.write_text("root")
+    image = Image("a/b:1", {"/etc/passwd": file}, ["x"], {"A": "b c"}, links={"bin": "usr/bin"})
+    image.write_archive(tmp_path / "image.tar")
+    with tarfile.open(tmp_path / "image.tar") as archive:
+        blobs = [archive.extractfile(name) for name in archive.getnames() if "sha256/" in name]
+        config, layer, _ = (blob.read() for blob in blobs if blob)
+    assert json.loads(config)["config"] == {"Entrypoint": ["x"], "Env": ["A=b c"]}
+    (tmp_path / "layer").write_bytes(layer)
+    with tarfile.open(tmp_path / "layer") as files:
+        assert files.getnames() == ["etc/passwd", "bin"]
+        assert files.getmember("bin").linkname == "usr/bin"
