@@ -31,6 +31,7 @@ _READ = frozenset(
         "--lora-modules",
         "--max-model-len",
         "--max-num-batched-tokens",
+        "--max-logprobs",
         "--max-num-seqs",
         "--port",
         "--reasoning-parser",

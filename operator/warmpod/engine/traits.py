@@ -29,6 +29,7 @@ class EngineTraits:
     max_model_len: int | None = None
     max_num_batched_tokens: int | None = None
     max_num_seqs: int | None = None
+    max_logprobs: int | None = None
     priority_scheduling: bool = False
     tool_parser: str | None = None
     auto_tool_choice: bool = False
@@ -49,6 +50,7 @@ def read_traits(options: Sequence[Option]) -> EngineTraits:
         max_model_len=tokens(first.get("--max-model-len")),
         max_num_batched_tokens=tokens(first.get("--max-num-batched-tokens")),
         max_num_seqs=tokens(first.get("--max-num-seqs")),
+        max_logprobs=tokens(first.get("--max-logprobs")),
         priority_scheduling=first.get("--scheduling-policy") == "priority",
         tool_parser=first.get("--tool-call-parser") or None,
         auto_tool_choice="--enable-auto-tool-choice" in present,

@@ -281,6 +281,7 @@ TRAITS: list[tuple[list[str], dict[str, Any]]] = [
     (["--max-model-len=1.5K"], {}),
     (["--max-model-len=9000000m"], {}),
     (["--max-num-seqs", "8", "--max-num-seqs=16"], {"max_num_seqs": 16}),
+    (["--max-logprobs", "50"], {"max_logprobs": 50}),
     (["--max-num-s", "8"], {}),  # also --max-num-scheduled-tokens
     (["--max-num-b=2048"], {"max_num_batched_tokens": 2048}),
     (["--scheduling-policy=priority"], {"priority_scheduling": True}),

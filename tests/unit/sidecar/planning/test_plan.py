@@ -116,10 +116,15 @@ def test_features_of_requests(name: str, fields: dict[str, Any]) -> None:
 
 
 def test_log_probabilities_are_asked_for_as_the_endpoint_wants_it() -> None:
-    (body,) = bodies(plan(served(BASE)), "sampler/logprobs")
-    assert body["logprobs"] == 5
+    found = bucket(plan(served(BASE)), "sampler/logprobs").waves
+    assert [ask.body["logprobs"] for (ask,) in found] == [0, 1, 3, 10, 20, 5]
     assert "prompt_logprobs" not in str(bodies(plan(served()), "sampler/logprobs"))
     assert "stream" not in bodies(plan(served()), "sampler/prompt-logprobs")[0]
+
+
+def test_no_more_log_probabilities_are_asked_for_than_the_engine_gives() -> None:
+    found = bucket(plan(served(traits={"max_logprobs": 4})), "sampler/logprobs").waves
+    assert [ask.body["top_logprobs"] for (ask,) in found] == [0, 1, 3]
 
 
 def test_json_schema() -> None:

@@ -116,7 +116,7 @@ def assert_it_can_be_played(bucket: Bucket, served: Served, fits: bool) -> None:
     """`fits`: there is a prompt that the context holds; without, the engine is to say so."""
     assert bucket.endpoint in served.costs
     assert 1 <= bucket.concurrency <= 1024
-    assert 1 <= len(bucket.waves) <= 2
+    assert 1 <= len(bucket.waves) <= 6
     for wave in bucket.waves:
         for ask in wave:
             assert ask.answer_tokens <= 64
