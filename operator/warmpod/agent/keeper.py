@@ -104,7 +104,8 @@ class Keeper:
             files=len(survey.expected.files),
             has_manifest=survey.expected.has_manifest,
             findings=survey.findings,
-            hint=self._weights.hint,
+            repairs=survey.repairs,
+            origin=self._weights.origin,
             pinned=self._weights.pinned,
         )
 
