@@ -31,7 +31,7 @@ class SourceError(Exception):
 
 def changed(what: str) -> SourceError:
     """The source replaced a file while it was being downloaded; the next attempt plans anew."""
-    message = f"{what} changed while it was downloaded; it is downloaded again"
+    message = f"{what} changed while it was downloaded — it is downloaded again"
     return SourceError(DIGEST_MISMATCH, message, RETRY_SOON_SECONDS)
 
 

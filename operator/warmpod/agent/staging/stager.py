@@ -127,7 +127,7 @@ class Stager:
         except _NONSENSE as error:
             log.exception("the source's answer")
             message = f"the source's answer cannot be understood ({type(error).__name__})"
-            raise SourceError(PATH_MISMATCH, f"{message}; correct its address") from error
+            raise SourceError(PATH_MISMATCH, f"{message} — correct its address") from error
 
     def _unpack(self, packed: RemoteFile, identity: str) -> Manifest:
         workspace = self._workspace
