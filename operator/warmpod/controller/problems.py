@@ -57,6 +57,8 @@ _NO_SPACE = re.compile(r"no space left on device|disk quota exceeded", re.I)
 _NO_IMAGE = re.compile(r"not found|manifest unknown|name unknown|does not exist|\b404\b", re.I)
 #: The kubelet's words when a volume of ours has no directory of the name that is to be mounted.
 _NO_SUB_PATH = re.compile(r'subPath .*for volumeMount "(warmpod-[^"]+)"', re.I)
+#: The scheduler of a claim that does not exist: `persistentvolumeclaim "x" not found. not found`.
+_ECHO = re.compile(r"\b(not found)\. not found\b")
 #: The identity of a boot, as launcher and sidecar write it; each boot has another.
 _BOOT = re.compile(r"boot [0-9a-f]{12}( \(number \d+\))?")
 
@@ -292,7 +294,8 @@ def _restarted(container: ContainerView | None, now: datetime) -> bool:
 def _of_pod(pod: PodView, area: Area, now: datetime) -> Iterator[Problem]:
     scheduled = pod.conditions.get("PodScheduled")
     if scheduled and scheduled.status == "False" and scheduled.reason == "Unschedulable":
-        message = _sentence(_place(pod), scheduled.message, reasons.UNSCHEDULABLE)
+        words = _ECHO.sub(r"\1", scheduled.message)
+        message = _sentence(_place(pod), words, reasons.UNSCHEDULABLE)
         yield Problem(reasons.UNSCHEDULABLE, message, area, pod.meant_for, scheduled.since)
     silent_at = silent_from(pod)
     if silent_at is not None and now >= silent_at:

@@ -64,3 +64,10 @@ def test_no_remedy_takes_images_away_that_pods_use() -> None:
     for reason in reasons.ALL.values():
         assert "--prune" not in reason.remedy
         assert REMEDY not in reason.remedy
+
+
+def test_the_scheduler_is_not_quoted_twice() -> None:
+    said = 'persistentvolumeclaim "models" not found. not found'
+    pod = prefetch().condition("PodScheduled", "False", "Unschedulable", said).view()
+    (found,) = problems.of_prefetch_pod(pod, NOW)
+    assert 'persistentvolumeclaim "models" not found — ' in found.message
