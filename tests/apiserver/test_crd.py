@@ -389,11 +389,11 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
     "memory beyond what Kubernetes can reckon with": (
         {"engine.resources": {"limits": {"memory": "1e99"}}},
-        ["spec.engine.resources.limits.memory"],
+        ["spec.engine.resources.limits[memory]", "below 10P"],
     ),
     "as much in binary units": (
         {"engine.resources": {"limits": {"memory": "999999999999Ei"}}},
-        ["spec.engine.resources.limits.memory"],
+        ["spec.engine.resources.limits[memory]", "below 10P"],
     ),
     "NUL in an argument": ({"engine.args": ["--foo=a\x00b"]}, ["spec.engine.args[0]"]),
     "mount over the model": (
