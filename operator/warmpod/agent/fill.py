@@ -50,7 +50,9 @@ def _until_staged(source: Path, use: Use) -> str | None:
         log.info("waiting until the agent of this node has staged %s", source)
     while not use.complete():
         if use.gone():
-            return f"{source} was removed before it was complete; the next container gets a new one"
+            return (
+                f"the download was removed before it was complete{REMEDY}the next one is waited for"
+            )
         time.sleep(STAGED_PERIOD_SECONDS)
     return None
 
@@ -72,7 +74,8 @@ def _fill(weights: WeightSet) -> str | None:
     except NoRoom as error:
         return f"MemoryTooSmall: {error}"
     except OSError as error:
-        return f"WeightsNotReadable: {error}"
+        words = weights.origin.unreadable(error) if weights.origin is not None else str(error)
+        return f"WeightsNotReadable: {words}"
     log.info(
         "%d files, %s, verified in %s", len(expected.files), human(expected.size), weights.target
     )

@@ -6,9 +6,11 @@ or the node's directory, and the one remedy that fits it.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from pathlib import PurePath
 from typing import Any
 
 from warmpod.protocol import REMEDY
@@ -83,6 +85,13 @@ class Origin:
             return self._empty(findings[0])
         remedy = self._remedy(reason, has_manifest)
         return reason, f"{self._named(findings)}{REMEDY}{remedy}"
+
+    def unreadable(self, error: OSError) -> str:
+        """What the system said of a file, without the agent's own path of it."""
+        words = f"{self.place}: {PurePath(error.filename or '').name or 'a file'}: {error.strerror}"
+        if error.errno in (errno.EACCES, errno.EPERM):
+            return words
+        return f"{words}{REMEDY}check the disk or volume that it lies on"
 
     def _empty(self, finding: Finding) -> tuple[Reason, str]:
         words = f"{self.place} {finding.detail}"

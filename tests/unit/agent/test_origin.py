@@ -121,6 +121,15 @@ def test_what_is_about_no_file_stays_as_it_is() -> None:
     )
 
 
+def test_what_the_system_says_is_told_without_paths_of_the_agent() -> None:
+    broken = OSError(5, "Input/output error", "/run/warmpod-sources/llama/a.safetensors")
+    assert NODE_PATH.unreadable(broken) == (
+        "/data/llama: a.safetensors: Input/output error — check the disk or volume that it lies on"
+    )
+    denied = PermissionError(13, "Permission denied", "/images/model/a.safetensors")
+    assert IMAGE.unreadable(denied).endswith("a.safetensors: Permission denied")
+
+
 def test_room_is_made_where_it_is_missing() -> None:
     assert "/var/lib/warmpod/weights/hf-1 on the node" in ON_NODE.room_remedy
     assert "claim staged" in IN_CLAIM.room_remedy
