@@ -17,9 +17,15 @@ from devtools import kube, places, steps
 
 SAMPLE = places.ROOT / "manifests" / "samples" / "tiny.yaml"
 NAMESPACE, MODEL, PORT = "warmpod-demo", "tiny", 8000
-# The image of the engine has to be unpacked, and the engine to start, on two slow cores.
-READY_TIMEOUT_S = 600.0
+# How long nothing at all may change. Pulling and unpacking the engine's image is one state, and
+# takes a slow machine many minutes.
+QUIET_S = 1800.0
 PROMPT = "Why does the first request take so long?"
+
+WHAT_NEXT = (
+    f"Look: kubectl -n {NAMESPACE} logs -l warmpod.io/model={MODEL} --all-containers --prefix",
+    "Then run make demo again: it goes on where this one left off.",
+)
 
 JsonObject = kube.JsonObject
 
@@ -36,31 +42,46 @@ def main() -> None:
 
 
 def wait_until_ready() -> None:
-    """Tells each new state on the way; it comes from conditions, which say what goes on."""
-    deadline = time.monotonic() + READY_TIMEOUT_S
-    told: set[str] = set()
+    """Tells each new state on the way; it comes from conditions, which say what goes on. Waits for
+    as long as there is progress and nothing needs a person."""
+    changed = time.monotonic()
+    told: dict[str, str] = {}
     while True:
         model = kube.get("warmmodel", NAMESPACE, MODEL)
         pods = kube.get("pods", NAMESPACE, selector=f"warmpod.io/model={MODEL}")
         states = current_states(model, pods.get("items", []))
-        for state in states.keys() - told:
+        for state in states.keys() - told.keys():
             steps.say(f"    {state}: {states[state]}".removesuffix(": "))
-        told = set(states)
-        if is_ready(model):
+        if states != told:
+            changed = time.monotonic()
+        told = states
+        if is_true("Ready", model):
             return
-        if time.monotonic() > deadline:
-            lines = (f"{state}: {message}" for state, message in states.items())
-            raise steps.StepError(
-                f"WarmModel {MODEL} is not Ready after {READY_TIMEOUT_S:.0f} s:\n"
-                + "\n".join(lines)
-            )
+        reason = why_give_up(model, time.monotonic() - changed)
+        if reason is not None:
+            raise steps.StepError("\n".join([reason, *what_is_known(states), *WHAT_NEXT]))
         time.sleep(1)
 
 
-def is_ready(model: JsonObject) -> bool:
+def why_give_up(model: JsonObject, quiet_s: float) -> str | None:
+    """`quiet_s`: seconds since anything changed."""
+    if is_true("Stalled", model):
+        return f"WarmModel {MODEL} will not become Ready without help:"
+    if quiet_s > QUIET_S:
+        return f"WarmModel {MODEL} is not Ready, and nothing has changed for {quiet_s:.0f} s:"
+    return None
+
+
+def what_is_known(states: dict[str, str]) -> Iterator[str]:
+    for state, message in states.items():
+        yield f"{state}: {message}"
+
+
+def is_true(kind: str, model: JsonObject) -> bool:
+    """Of the current generation."""
     current = model["metadata"]["generation"]
     return any(
-        condition["type"] == "Ready"
+        condition["type"] == kind
         and condition["status"] == "True"
         and condition.get("observedGeneration", current) == current
         for condition in model.get("status", {}).get("conditions", [])

@@ -8,6 +8,7 @@ Environment: REGISTRY (default: the local cluster's), WARMPOD_WHEELS.
 
 import argparse
 import fcntl
+from typing import TextIO
 
 from devtools import images, places, push, steps
 
@@ -24,11 +25,20 @@ def main() -> None:
         parser.error(f"no image {', '.join(unknown)}; choose from {', '.join(images.RECIPES)}")
     places.CACHE.mkdir(parents=True, exist_ok=True)
     with (places.CACHE / "images.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # two builds would write the same layouts
+        wait_for(lock)
         for name in names:
             image = images.ensure(name)
             if not arguments.no_push:
                 push_image(image)
+
+
+def wait_for(lock: TextIO) -> None:
+    """Two builds would write the same layouts."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        with steps.step(f"Wait for {lock.name}, which another build holds"):
+            fcntl.flock(lock, fcntl.LOCK_EX)
 
 
 def push_image(image: images.BuiltImage) -> None:

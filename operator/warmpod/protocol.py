@@ -16,6 +16,8 @@ PLURAL = "warmmodels"
 WARM_CONDITION = f"{GROUP}/Warm"
 TIMELINE_CONDITION = f"{GROUP}/StartupTimeline"
 RESIDENT_CONDITION = f"{GROUP}/Resident"
+# What stands in a message before the remedy. A message of the agent that has one needs no other.
+REMEDY = " — "
 
 # Annotation of a WarmModel: each new text asks its warm pods to play warm-up again. Written by
 # people and pipelines, never by the operator.
@@ -64,6 +66,9 @@ RUN_MOUNT = "/run/warmpod"
 # Paths in the prefetch pod and in the container that fills a pod's memory.
 NODE_ROOT_MOUNT = "/run/warmpod-weights"
 STAGE_ROOT_MOUNT = "/run/warmpod-staged"
+# What the node has there: a tmpfs that every Linux has, and a disk, which outlives the pods.
+NODE_ROOT = "/dev/shm/warmpod"  # noqa: S108 - not a temporary file
+STAGE_ROOT = "/var/lib/warmpod/weights"
 # One folder a set of weights whose source has a Secret, with a file for each key of it.
 CREDENTIALS_MOUNT = "/run/warmpod-credentials"
 # One folder a pull secret, by number.

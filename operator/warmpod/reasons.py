@@ -232,8 +232,8 @@ UNSUPPORTED_GPU = Reason(
 DISK_FULL = Reason(
     "DiskFull",
     "A file could not be written because a disk or a volume is full.",
-    "Free the node's disk (crictl rmi --prune) or choose nodes with a bigger one; give a volume "
-    "that the message names more room (/dev/shm counts as memory of the pod).",
+    "Remove what fills the disk or volume that the message names, or give it more room (/dev/shm "
+    "counts as memory of the pod).",
 )
 WORKER_DIED = Reason(
     "WorkerDied",
@@ -267,25 +267,30 @@ VERIFIED = Reason("Verified", "The weights are verified; each pod holds its own 
 STAGING = Reason("Staging", "The agent downloads the weights from their source.")
 VERIFYING = Reason("Verifying", "The agent reads the weights and compares their digests.")
 LOADING = Reason("Loading", "The verified weights are being brought into memory.")
+# The agent says itself what helps for the source at hand; this is for what it has no word on.
+_RIGHT_FILES: Final = (
+    "Put the right files into the source that spec.model names; an image has to be packed again "
+    "(warmpod pack)."
+)
 WEIGHTS_MISSING = Reason(
     "WeightsMissing",
     "A file that the manifest of the weights promises is not there.",
-    "Build and push the image again, or put the file right in the source in spec.model.",
+    _RIGHT_FILES,
 )
 SIZE_MISMATCH = Reason(
     "SizeMismatch",
     "A weights file has another size than its manifest says.",
-    "Build and push the image again, or put the file right in the source in spec.model.",
+    _RIGHT_FILES,
 )
 DIGEST_MISMATCH = Reason(
     "DigestMismatch",
     "A weights file has other content than its manifest says.",
-    "Build and push the image again; suspect the node's disk if only one node reports it.",
+    _RIGHT_FILES,
 )
 SIGNATURE_MISSING = Reason(
     "SignatureMissing",
     "spec.model.verify is set, and the weights image is not signed.",
-    "Sign it: cosign sign --key cosign.key IMAGE@DIGEST, as the message says.",
+    "Sign it: cosign sign --key cosign.key IMAGE@DIGEST.",
 )
 SIGNATURE_INVALID = Reason(
     "SignatureInvalid",
@@ -314,8 +319,7 @@ NOT_RESIDENT = Reason(
 MEMORY_TOO_SMALL = Reason(
     "MemoryTooSmall",
     "The weights do not fit into the memory they were given.",
-    "Raise spec.weights.size to the size of the weights, or use bigger nodes (kubectl describe "
-    "node shows what is taken).",
+    "Set spec.weights.size to the size of all weights, or choose nodes with more memory.",
 )
 RESIDENCY_NOT_MEASURABLE = Reason(
     "ResidencyNotMeasurable",

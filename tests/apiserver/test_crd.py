@@ -246,7 +246,7 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
     "private key": (
         {"model.verify": {"publicKey": PEM.replace("PUBLIC", "PRIVATE")}},
-        ["spec.model.verify.publicKey"],
+        ["spec.model.verify.publicKey", "use the content of the cosign.pub"],
     ),
     "additional model twice": (
         {"additionalModels": [{"name": "a", "image": "a:1"}, {"name": "a", "image": "b:1"}]},
@@ -286,8 +286,11 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
         ["spec.weights", "weights.size is needed"],
     ),
     "size zero": ({"weights.size": "0"}, ["spec.weights.size", "more than 0"]),
-    "size that is no quantity": ({"weights.size": "17 GB"}, ["spec.weights.size"]),
-    "no such size": ({"weights.size": "1mi"}, ["spec.weights.size"]),
+    "size that is no quantity": (
+        {"weights.size": "17 GB"},
+        ["spec.weights.size", "use 16Mi or 16M"],
+    ),
+    "no such size": ({"weights.size": "1mi"}, ["spec.weights.size", "use 16Mi or 16M"]),
     "standby replicas below 0": ({"standby.replicas": -1}, ["spec.standby.replicas"]),
     "no such standby state": ({"standby.state": "Dozing"}, ["spec.standby.state", "Sleeping"]),
     "standby pods missing for no time": (
@@ -386,11 +389,11 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
     "memory beyond what Kubernetes can reckon with": (
         {"engine.resources": {"limits": {"memory": "1e99"}}},
-        ["spec.engine.resources.limits.memory"],
+        ["spec.engine.resources.limits[memory]", "below 10P"],
     ),
     "as much in binary units": (
         {"engine.resources": {"limits": {"memory": "999999999999Ei"}}},
-        ["spec.engine.resources.limits.memory"],
+        ["spec.engine.resources.limits[memory]", "below 10P"],
     ),
     "NUL in an argument": ({"engine.args": ["--foo=a\x00b"]}, ["spec.engine.args[0]"]),
     "mount over the model": (

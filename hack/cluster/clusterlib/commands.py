@@ -44,6 +44,7 @@ def up() -> None:
     started = time.monotonic()
     host.require_root_and_programs()
     if _is_up():
+        configure_crictl()
         print(f"The cluster is up already. {_how_to_use()}")
         return
     if settings.STATE_DIR.exists():
@@ -65,11 +66,15 @@ def down() -> None:
     host.require_root_and_programs()
     if not settings.STATE_DIR.exists():
         return
+    _say("Ending the kubelet.")
     processes.stop("kubelet")  # or it would start the pods anew
     if processes.was_started("containerd"):
+        _say("Removing all pods.")
         _remove_all_pods()
     for process in reversed(processes.recorded()):
+        _say(f"Ending {process.name}.")
         processes.stop(process.name)
+    _say("Removing mounts, cgroups, network rules and files.")
     rebooting.show_own_boot_id()
     host.delete_network_rules()
     host.unmount_all()
@@ -78,6 +83,7 @@ def down() -> None:
     host.delete_node_address()
     host.restore_kernel_settings()
     host.delete_files()
+    _say("The cluster is down.")
 
 
 def restart(name: str, flags: Iterable[str]) -> None:
@@ -149,10 +155,21 @@ def _prepare() -> None:
     settings.RUN_DIR.mkdir(parents=True, exist_ok=True)
     settings.RENDERED_DIR.mkdir()
     _keep_shared_blobs()
+    configure_crictl()
     pki.create_all()
     render(settings.CONFIG_DIR, settings.RENDERED_DIR)
     host.save_kernel_settings()
     host.create_node_address()
+
+
+def configure_crictl() -> None:
+    """It looks for its settings beside its program, so that `crictl rmi IMAGE` works as messages
+    and documentation say it."""
+    endpoint = f"unix://{settings.CONTAINERD_SOCKET}"
+    settings.BIN_DIR.mkdir(parents=True, exist_ok=True)
+    (settings.BIN_DIR / "crictl.yaml").write_text(
+        f"runtime-endpoint: {endpoint}\nimage-endpoint: {endpoint}\ntimeout: 60\n"
+    )
 
 
 def _keep_shared_blobs() -> None:
@@ -179,6 +196,7 @@ def render(templates: Path, rendered: Path) -> None:
 
 def start(commands: dict[str, Starter]) -> None:
     for name, command in _wanted(commands).items():
+        _say(f"Starting {name}.")
         processes.start(name, command())
 
 
@@ -211,6 +229,10 @@ def _remove_all_pods() -> None:
         start(RUNTIME)
         wait_for("containerd", _runtime_is_ready, others_may_end=True)
     shell.run(*shell.crictl("rmp", "--all", "--force"))
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
 
 
 def _api_is_ready() -> bool:
@@ -253,6 +275,7 @@ def is_true(resource: str, condition: str) -> bool:
 
 def wait_for(what: str, is_ready: Callable[[], bool], others_may_end: bool = False) -> None:
     deadline = time.monotonic() + TIMEOUT_S
+    _say(f"Waiting for {what}.")
     while not is_ready():
         if not others_may_end:
             processes.require_all_alive()

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from warmpod import protocol
+from warmpod.agent.origin import Origin
 from warmpod.protocol import AGENT_CONFIG_VARIABLE, AGENT_PORT
 
 
@@ -27,7 +28,8 @@ class ConfigError(Exception):
 class WeightSet:
     """The files of one model. They lie in `source`, where the agent brings them first when they
     are `remote`; `key` names their directory among the node's copies, `target` the pod's copy
-    (fill). `credentials` is a folder that may appear later; `verify` asks for a signature."""
+    (fill). `credentials` is a folder that may appear later; `verify` asks for a signature.
+    `origin` is where the files come from; None in templates from before it was rendered."""
 
     name: str
     source: Path
@@ -36,6 +38,7 @@ class WeightSet:
     remote: Mapping[str, Any] | None = None
     credentials: Path | None = None
     verify: Mapping[str, Any] | None = None
+    origin: Origin | None = None
 
 
 @dataclass(frozen=True)
@@ -123,6 +126,13 @@ def _mapping(value: Any) -> Mapping[str, Any]:
     return value
 
 
+def _origin(value: Any) -> Origin:
+    try:
+        return Origin.from_document(_mapping(value))
+    except KeyError as error:
+        raise ConfigError(f": {error} is missing") from error
+
+
 _CONVERSIONS: Mapping[str, Callable[[Any], object]] = {
     "medium": Medium,
     "sets": _sets,
@@ -131,6 +141,7 @@ _CONVERSIONS: Mapping[str, Callable[[Any], object]] = {
     "scrub_seconds": float,
     "remote": _mapping,
     "verify": _mapping,
+    "origin": _origin,
     "source": Path,
     "node_root": Path,
     "stage_root": Path,

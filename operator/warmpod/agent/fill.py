@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
 from warmpod.agent.config import AgentConfig, WeightSet
-from warmpod.agent.filling import NoRoom, fill, is_filled
+from warmpod.agent.filling import NoRoom, TargetFull, fill, is_filled
 from warmpod.inuse import Use
-from warmpod.protocol import RECEIPT_NAME
+from warmpod.protocol import RECEIPT_NAME, REMEDY
 from warmpod.quantity import human
-from warmpod.weights.findings import summary
+from warmpod.weights.findings import Finding, summary
 from warmpod.weights.hashing import unwatched
-from warmpod.weights.verify import expectations
+from warmpod.weights.verify import Expectations, expectations
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +50,9 @@ def _until_staged(source: Path, use: Use) -> str | None:
         log.info("waiting until the agent of this node has staged %s", source)
     while not use.complete():
         if use.gone():
-            return f"{source} was removed before it was complete; the next container gets a new one"
+            return (
+                f"the download was removed before it was complete{REMEDY}the next one is waited for"
+            )
         time.sleep(STAGED_PERIOD_SECONDS)
     return None
 
@@ -57,19 +60,30 @@ def _until_staged(source: Path, use: Use) -> str | None:
 def _fill(weights: WeightSet) -> str | None:
     expected = expectations(weights.source)
     if expected.findings:
-        return f"{expected.findings[0].reason}: {summary(expected.findings)}"
+        return _bad(weights, expected, expected.findings)
     try:
         weights.target.mkdir(mode=0o755, parents=True, exist_ok=True)
         if not is_filled(weights.target, expected):
             log.info("copying %d files, %s", len(expected.files), human(expected.size))
             findings = fill(weights.source, weights.target, expected, unwatched)
             if findings:
-                return f"{findings[0].reason}: {summary(findings)}"
+                return _bad(weights, expected, findings)
+    except TargetFull as error:
+        remedy = "raise spec.weights.size to the size of all weights"
+        return f"MemoryTooSmall: {error} the pod's memory volume{REMEDY}{remedy}"
     except NoRoom as error:
         return f"MemoryTooSmall: {error}"
     except OSError as error:
-        return f"WeightsNotReadable: {error}"
+        words = weights.origin.unreadable(error) if weights.origin is not None else str(error)
+        return f"WeightsNotReadable: {words}"
     log.info(
         "%d files, %s, verified in %s", len(expected.files), human(expected.size), weights.target
     )
     return None
+
+
+def _bad(weights: WeightSet, expected: Expectations, findings: Sequence[Finding]) -> str:
+    reason, message = findings[0].reason, summary(findings)
+    if weights.origin is not None:
+        reason, message = weights.origin.explain(findings, expected.has_manifest)
+    return f"{reason}: {message}"

@@ -36,7 +36,15 @@ TEMPORARY = ".filling"
 
 
 class NoRoom(Exception):
-    """The memory volume is too small; the message has the numbers."""
+    """The memory volume is too small; the message has the numbers and the remedy."""
+
+
+class TargetFull(NoRoom):
+    """The file system of the target is too small. The message ends where the name of the place
+    follows: this module knows only its own mount of it."""
+
+    def __init__(self, needed: int, free: int) -> None:
+        super().__init__(f"{human(needed)} of weights do not fit the {human(free)} left in")
 
 
 def is_filled(target: Path, expected: Expectations) -> bool:
@@ -107,7 +115,7 @@ def _check_room(target: Path, pending: Iterable[Expected]) -> None:
         present = target / file.path
         needed += file.size - (present.stat().st_size if present.is_file() else 0)
     if needed > free:
-        raise NoRoom(_no_room_message(target, needed, free))
+        raise TargetFull(needed, free)
     shortage = memory.shortage(needed, memory.measure())
     if shortage is not None:
         raise NoRoom(shortage)
@@ -130,7 +138,7 @@ def _copy(source: Path, target: Path, file: Expected, watch: Watch, ahead: bool)
         sha256 = _copy_content(source / file.path, temporary, watch, ahead)
     except OSError as error:
         if error.errno == errno.ENOSPC:
-            raise NoRoom(_no_room_message(target, file.size, 0)) from error
+            raise TargetFull(file.size, 0) from error
         raise
     finding = digest_finding(file, sha256)
     if finding is not None:
@@ -161,10 +169,3 @@ def _write_all(descriptor: int, piece: memoryview) -> None:
 
 def _has_size(path: Path, size: int) -> bool:
     return path.is_file() and not path.is_symlink() and path.stat().st_size == size
-
-
-def _no_room_message(target: Path, needed: int, free: int) -> str:
-    return (
-        f"{human(needed)} of weights do not fit {target}, which has {human(free)} left; "
-        "raise spec.weights.size, or free memory on the node"
-    )

@@ -5,27 +5,28 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from warmpod.agent.origin import Origin
 from warmpod.agent.progress import Progress, Stage
 from warmpod.agent.weights import Check, Doubts, Survey, objected, unchecked
 from warmpod.weights import receipt as receipts
 from warmpod.weights.receipt import Receipt
 from warmpod.weights.verify import expectations, unverified, verify
 
-HINT = (
-    "this cannot be repaired in place: if only this node reports it, remove the image on the node "
-    "(crictl rmi IMAGE) and delete this pod, so that it is pulled again; else put the right files "
-    "into the source that spec.model names"
-)
-
 
 class InPlaceWeights:
     """The receipt is the agent's own, because the directory cannot be written."""
 
-    hint = HINT
     pinned = None
 
-    def __init__(self, directory: Path, receipt_path: Path, check: Check = unchecked) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        receipt_path: Path,
+        origin: Origin | None = None,
+        check: Check = unchecked,
+    ) -> None:
         self.directory = directory
+        self.origin = origin
         self._check = check
         self.doubts = Doubts()
         self._receipt_path = receipt_path

@@ -63,12 +63,14 @@ class Keeper:
         try:
             facts = self._look()
         except SourceError as error:
-            facts = self._failed(error.reason, error)
+            facts = self._failed(error.reason, str(error))
         except NoRoom as error:
-            facts = self._failed(reasons.MEMORY_TOO_SMALL, error)
+            facts = self._failed(reasons.MEMORY_TOO_SMALL, str(error))
         except OSError as error:
             log.exception("the weights could not be read")
-            facts = self._failed(reasons.WEIGHTS_NOT_READABLE, error)
+            origin = self._weights.origin
+            words = origin.unreadable(error) if origin is not None else str(error)
+            facts = self._failed(reasons.WEIGHTS_NOT_READABLE, words)
         self._publish(facts)
 
     def scrub(self) -> None:
@@ -104,16 +106,17 @@ class Keeper:
             files=len(survey.expected.files),
             has_manifest=survey.expected.has_manifest,
             findings=survey.findings,
-            hint=self._weights.hint,
+            repairs=survey.repairs,
+            origin=self._weights.origin,
             pinned=self._weights.pinned,
         )
 
-    def _failed(self, reason: str, error: Exception) -> Facts:
+    def _failed(self, reason: str, message: str) -> Facts:
         return Facts(
             self._medium,
             Snapshot(Stage.CHECKED),
             total=self._facts.total,
-            problem=Verdict(False, reason, str(error)),
+            problem=Verdict(False, reason, message),
         )
 
     def _make_resident(self, expected: Expectations, facts: Facts) -> Facts:

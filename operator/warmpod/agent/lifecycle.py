@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 from warmpod import reasons
 from warmpod.agent.config import Medium
+from warmpod.agent.origin import Origin
 from warmpod.agent.progress import STEPS, Snapshot, Stage
 from warmpod.agent.residency import Measurement
 from warmpod.agent.weights import Pinned
+from warmpod.protocol import REMEDY
 from warmpod.quantity import human
 from warmpod.weights.findings import Finding, summary
 
@@ -18,9 +20,6 @@ WORK = {
     Stage.VERIFYING: (reasons.VERIFYING, "verified"),
     Stage.LOADING: (reasons.LOADING, "loaded"),
 }
-
-# Findings that other files in the same place would end.
-SPOILT = (reasons.WEIGHTS_MISSING, reasons.SIZE_MISMATCH, reasons.DIGEST_MISMATCH)
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ class Verdict:
 @dataclass(frozen=True)
 class Facts:
     """What one look at a set of weights found. Sizes in bytes. `problem` is why nothing more
-    could be found out; `hint` is what to do about findings that the agent cannot put right."""
+    could be found out; `repairs` is whether the agent puts the findings right by itself."""
 
     medium: Medium
     progress: Snapshot
@@ -43,7 +42,8 @@ class Facts:
     files: int = 0
     has_manifest: bool = True
     findings: tuple[Finding, ...] = ()
-    hint: str = ""
+    repairs: bool = False
+    origin: Origin | None = None
     pinned: Pinned | None = None
     problem: Verdict | None = None
     measurement: Measurement | None = None
@@ -77,8 +77,11 @@ def combine(verdicts: Sequence[tuple[str, Verdict]]) -> Verdict:
 
 def _judge_findings(facts: Facts) -> Verdict:
     reason, message = facts.findings[0].reason, summary(facts.findings)
-    hinted = facts.hint and reason in SPOILT
-    return Verdict(False, reason, f"{message}; {facts.hint}" if hinted else message)
+    if facts.repairs:
+        return Verdict(False, reason, f"{message}{REMEDY}the agent brings it again by itself")
+    if facts.origin is not None:
+        reason, message = facts.origin.explain(facts.findings, facts.has_manifest)
+    return Verdict(False, reason, message)
 
 
 def _judge_residency(facts: Facts) -> Verdict:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from warmpod.protocol import REMEDY
 from warmpod.quantity import human
 
 # cgroup v2 as a container sees it, then v1.
@@ -36,13 +37,15 @@ def shortage(needed: int, room: Room) -> str | None:
     locks more than its limit is killed, and one on a full node gets somebody else killed."""
     if room.limit is not None and needed > room.limit - OWN_BYTES:
         return (
-            f"{human(needed)} of weights do not fit the agent's memory limit of "
-            f"{human(room.limit)}; set spec.weights.size to at least {human(needed)}"
+            f"{human(needed)} of weights do not fit the container's memory limit of "
+            f"{human(room.limit)}{REMEDY}set spec.weights.size to the size of all weights, "
+            f"at least {human(needed)}"
         )
     if needed > room.available:
         return (
             f"{human(needed)} of weights do not fit the node's available memory of "
-            f"{human(room.available)}; free memory on the node or choose bigger nodes in spec.pod"
+            f"{human(room.available)}{REMEDY}free memory on the node, or choose larger nodes in "
+            "spec.pod.nodeSelector"
         )
     return None
 

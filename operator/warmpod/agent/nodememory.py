@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from warmpod.agent.filling import NoRoom, fill, missing_of
+from warmpod.agent.filling import NoRoom, TargetFull, fill, missing_of
 from warmpod.agent.nodecopy import NodeCopies
 from warmpod.agent.progress import Progress, Stage
 from warmpod.agent.weights import Doubts, Pinned, Survey, Weights
-from warmpod.protocol import RECEIPT_NAME
+from warmpod.protocol import NODE_ROOT, RECEIPT_NAME, REMEDY
 from warmpod.weights import receipt as receipts
 from warmpod.weights.findings import Finding
 from warmpod.weights.receipt import Receipt, Seen
@@ -20,7 +20,7 @@ class NodeMemoryWeights:
         self.directory = copies.directory(key)
         self.doubts = Doubts()
         # A bad copy is made again, so what is left is what is wrong with the origin.
-        self.hint = origin.hint
+        self.origin = origin.origin
         self._origin = origin
         self._copies = copies
         self._key = key
@@ -38,6 +38,7 @@ class NodeMemoryWeights:
         return Survey(
             origin.expected,
             self.doubts.beside(missing_of(self.directory, origin.expected, self.known())),
+            repairs=True,
         )
 
     def prepare(self, progress: Progress) -> Survey:
@@ -66,7 +67,10 @@ class NodeMemoryWeights:
             except NoRoom:
                 # Where both do not fit, the agent of the copy before this one was ended for it.
                 self._copies.drop_superseded()
-            return fill(source, target, expected, progress.watch, doubted, begin)
+            try:
+                return fill(source, target, expected, progress.watch, doubted, begin)
+            except TargetFull as error:
+                raise NoRoom(_no_room(error, f"{NODE_ROOT}/{self._key}")) from error
 
     def _still_bad(self) -> tuple[Finding, ...]:
         """What the last attempt found wrong with the origin, as long as that is unchanged: copying
@@ -80,3 +84,8 @@ class NodeMemoryWeights:
 
     def known(self) -> Receipt:
         return receipts.load(self.directory / RECEIPT_NAME)
+
+
+def _no_room(error: TargetFull, place: str) -> str:
+    remedy = "remove what else fills /dev/shm there, or choose nodes with more memory in "
+    return f"{error} {place} on the node{REMEDY}{remedy}spec.pod.nodeSelector"

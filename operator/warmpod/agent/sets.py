@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from warmpod.agent.config import AgentConfig, Medium, WeightSet
-from warmpod.agent.inplace import HINT, InPlaceWeights
+from warmpod.agent.inplace import InPlaceWeights
 from warmpod.agent.nodecopy import NodeCopies
 from warmpod.agent.nodememory import NodeMemoryWeights
 from warmpod.agent.staged import StagedWeights
@@ -45,16 +45,18 @@ def place(config: AgentConfig, weights: WeightSet, copies: Copies, watch: Watch)
     origin = (
         _origin(config, weights, copies, check)
         if weights.remote is not None
-        else Untouched(weights.source, HINT, check)
+        else Untouched(weights.source, weights.origin, check)
     )
     return NodeMemoryWeights(origin, copies.memory, weights.key)
 
 
 def _origin(config: AgentConfig, weights: WeightSet, copies: Copies, check: Check) -> Weights:
     if weights.remote is not None and copies.staged is not None:
-        return StagedWeights(copies.staged, weights.key, weights.remote, weights.credentials)
+        return StagedWeights(
+            copies.staged, weights.key, weights.remote, weights.credentials, weights.origin
+        )
     receipt = config.state_dir / f"receipt-{weights.name}.json"
-    return InPlaceWeights(weights.source, receipt, check)
+    return InPlaceWeights(weights.source, receipt, weights.origin, check)
 
 
 def _check(config: AgentConfig, weights: WeightSet, watch: Watch) -> Check:

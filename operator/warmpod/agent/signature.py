@@ -16,6 +16,7 @@ from pathlib import Path
 
 from warmpod.agent.signed_image import PACK, Wanted, check
 from warmpod.agent.staging.stopping import Stop
+from warmpod.protocol import REMEDY
 from warmpod.reasons import SIGNATURE_INVALID
 from warmpod.weights import manifest as manifests
 from warmpod.weights.findings import Finding, WeightsError
@@ -28,6 +29,7 @@ log = logging.getLogger(__name__)
 
 #: Seconds between two questions while the answer is not a good one. Every node asks.
 ASK_SECONDS = 60.0
+KEY = "write the content of the cosign.pub that cosign generate-key-pair made"
 
 
 class SignatureCheck:
@@ -56,13 +58,13 @@ class SignatureCheck:
         try:
             key = PublicKey.of(self._wanted.public_key)
         except SignatureError as error:
-            return self._invalid(f"spec.model.verify.publicKey: {error}")
+            return self._invalid(f"spec.model.verify.publicKey: {error}{REMEDY}{KEY}")
         try:
             content = manifests.read_bytes(directory)
             if content is None:
-                return self._invalid(f"the image holds no {MANIFEST_NAME}; {PACK}")
+                return self._invalid(f"the image holds no {MANIFEST_NAME}{REMEDY}{PACK}")
             if (unlisted := _unlisted(directory, content)) is not None:
-                return self._invalid(f"{unlisted} is not among the signed files")
+                return self._invalid(f"{unlisted} is not among the signed files{REMEDY}{PACK}")
         except (OSError, WeightsError) as error:
             return self._invalid(str(error))
         return self._signed(f"sha256:{hashlib.sha256(content).hexdigest()}", key)

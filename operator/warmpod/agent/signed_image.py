@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from warmpod.protocol import REMEDY
 from warmpod.reasons import (
     SIGNATURE_INVALID,
     SIGNATURE_MISSING,
@@ -20,7 +21,7 @@ from warmpod.registry.answers import digest_of, document_in, of_platform
 from warmpod.registry.client import INDEX_TYPES, Client, opened
 from warmpod.registry.credentials import Credential, of_pull_secrets
 from warmpod.registry.errors import Denied, NotFound, RegistryError
-from warmpod.registry.reference import parse_reference
+from warmpod.registry.reference import is_loopback, parse_reference
 from warmpod.weights.findings import Finding
 from warmpod.weights.image import MANIFEST_DIGEST_ANNOTATION
 from warmpod.weights.manifest import MANIFEST_NAME
@@ -41,7 +42,12 @@ ANSWER_SECONDS = 60.0
 #: Signatures of one image that are looked at.
 MAX_SIGNATURES = 32
 #: What to do about an image whose signature says nothing about files.
-PACK = "make the image with: warmpod pack"
+PACK = "make the image with warmpod pack, and sign that one"
+#: Of a registry on the node's own loopback interface, which containerd reaches and pods do not.
+ITSELF = (
+    f"in the agent's pod that address is the pod itself{REMEDY}name the image by an address of the "
+    "registry that pods reach, too"
+)
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
@@ -72,12 +78,14 @@ def check(wanted: Wanted, manifest_digest: str, key: PublicKey) -> Finding | Non
     except TimeoutError:
         detail = f"registry {reference.host}: no answer within {ANSWER_SECONDS:.0f} s"
     except Denied as error:
-        detail = f"{error}; add a pull secret for it to spec.pod.imagePullSecrets"
+        detail = f"{error}{REMEDY}add a pull secret for it to spec.pod.imagePullSecrets"
     except RegistryError as error:
         detail = str(error)
+        if is_loopback(reference.host):
+            detail = f"{detail}; {ITSELF}"
     except _NONSENSE as error:
-        words = f"its answer cannot be understood ({type(error).__name__})"
-        detail = f"registry {reference.host}: {words}; is it a registry?"
+        words = f"registry {reference.host}: its answer cannot be understood"
+        detail = f"{words} ({type(error).__name__}){REMEDY}correct the image if that is no registry"
     return Finding(wanted.image, SIGNATURE_UNCHECKED, detail)
 
 
@@ -111,7 +119,11 @@ class _Question:
         try:
             content = await self._client.manifest(reference.digest or reference.tag)
         except NotFound as error:
-            return self._finding(SIGNATURE_MISSING, f"{error}, nor a signature of it")
+            return self._finding(
+                SIGNATURE_MISSING,
+                f"{error}, nor a signature of it{REMEDY}push it there, and run: "
+                f"cosign sign --key cosign.key {reference.name}@{reference.digest}",
+            )
         digest = digest_of(content)
         troubles = []
         async for trouble in self._signatures(digest):
@@ -120,9 +132,9 @@ class _Question:
             troubles.append(trouble)
         sign = f"cosign sign --key cosign.key {reference.name}@{digest}"
         if not troubles:
-            return self._finding(SIGNATURE_MISSING, f"{digest} is not signed; run: {sign}")
+            return self._finding(SIGNATURE_MISSING, f"{digest} is not signed{REMEDY}run: {sign}")
         detail = f"no signature of {digest} fits spec.model.verify.publicKey: {troubles[0]}"
-        return self._finding(SIGNATURE_INVALID, f"{detail}; sign it with that key: {sign}")
+        return self._finding(SIGNATURE_INVALID, f"{detail}{REMEDY}sign it with that key: {sign}")
 
     async def _signatures(self, digest: str) -> AsyncIterator[str | None]:
         """What is wrong with each signature that there is, None for a good one."""
@@ -160,12 +172,12 @@ class _Question:
             return None
         said = next((item for item in found if item), None)
         if said is None:
-            detail = f"{digest} is signed, but says nothing about its files; {PACK}"
+            detail = f"{digest} is signed, but says nothing about its files{REMEDY}{PACK}"
         else:
             detail = (
                 f"the files here are not the signed ones: {MANIFEST_NAME} is {manifest_digest}, "
-                f"that of {digest} is {said}; remove the image on this node to have it "
-                "pulled again"
+                f"that of {digest} is {said}{REMEDY}remove the image on this node (crictl "
+                f"rmi {self._image}) and delete this pod, to have it pulled again"
             )
         return self._finding(SIGNATURE_INVALID, detail)
 

@@ -11,10 +11,12 @@ from typing import Any
 
 from warmpod.agent import staging
 from warmpod.agent.nodecopy import NodeCopies
+from warmpod.agent.origin import Origin
 from warmpod.agent.progress import Progress, Stage
 from warmpod.agent.staging import SourceError, commit
+from warmpod.agent.staging.errors import DiskFull
 from warmpod.agent.weights import Doubts, Pinned, Survey
-from warmpod.protocol import RECEIPT_NAME
+from warmpod.protocol import RECEIPT_NAME, REMEDY
 from warmpod.reasons import WEIGHTS_MISSING
 from warmpod.weights import receipt as receipts
 from warmpod.weights.findings import Finding, summary
@@ -31,18 +33,18 @@ HOPELESS_RETRY_SECONDS = 300.0
 class StagedWeights:
     """Repairs itself: a file that is missing or wrong is fetched again, and no other."""
 
-    hint = ""
-
     def __init__(
         self,
         copies: NodeCopies,
         key: str,
         remote: Mapping[str, Any],
         credentials: Path | None,
+        origin: Origin | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.directory = copies.directory(key)
         self.doubts = Doubts()
+        self.origin = origin
         self._copies = copies
         self._key = key
         self._remote = remote
@@ -55,11 +57,12 @@ class StagedWeights:
         self._copies.join()
         expected = expectations(self.directory)
         if not expected.has_manifest:
-            return Survey(expected, (Finding(MANIFEST_NAME, WEIGHTS_MISSING, "not staged yet"),))
+            missing = Finding(MANIFEST_NAME, WEIGHTS_MISSING, "not staged yet")
+            return Survey(expected, (missing,), repairs=True)
         if expected.findings:
-            return Survey(expected, expected.findings)
+            return Survey(expected, expected.findings, repairs=True)
         found = unverified(self.directory, expected, self.known())
-        return Survey(expected, self.doubts.beside(found))
+        return Survey(expected, self.doubts.beside(found), repairs=True)
 
     def prepare(self, progress: Progress) -> Survey:
         survey = self.survey()
@@ -136,7 +139,7 @@ class StagedWeights:
                 self._remote, self._credentials, self.directory, progress.watch, begin
             )
         except SourceError as error:
-            raise self._refusal.note(error, self._credentials) from None
+            raise self._refusal.note(self._placed(error), self._credentials) from None
         self._refusal.clear()
         after = self._facts()
         self._proven = Receipt(
@@ -150,12 +153,20 @@ class StagedWeights:
             ]
         )
 
+    def _placed(self, error: SourceError) -> SourceError:
+        """With the place that is full, and what to do there."""
+        if self.origin is None or not isinstance(error, DiskFull):
+            return error
+        message = f"{self.origin.place}: {error}{REMEDY}{self.origin.room_remedy}"
+        return SourceError(error.reason, message, error.retry_after)
+
     def _facts(self) -> dict[str, os.stat_result]:
         return {path: (self.directory / path).stat() for path in scan(self.directory).files}
 
 
 def _hopeless(findings: tuple[Finding, ...]) -> SourceError:
-    message = f"{summary(findings)}; it was downloaded again and is wrong again: suspect the disk"
+    words = f"{summary(findings)}; it was downloaded again and is wrong again"
+    message = f"{words}{REMEDY}check the disk that it lies on"
     return SourceError(findings[0].reason, message, HOPELESS_RETRY_SECONDS)
 
 

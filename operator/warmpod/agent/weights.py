@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from warmpod.agent.origin import Origin
 from warmpod.agent.progress import Progress
 from warmpod.weights.findings import Finding
 from warmpod.weights.receipt import Receipt
@@ -25,10 +26,12 @@ def unchecked(_: Path) -> Finding | None:
 
 @dataclass(frozen=True)
 class Survey:
-    """What a directory must hold, and what keeps it from being used."""
+    """What a directory must hold, and what keeps it from being used. `repairs`: the findings are
+    about a copy of the agent's own, which it puts right by itself."""
 
     expected: Expectations
     findings: tuple[Finding, ...]
+    repairs: bool = False
 
 
 def objected(survey: Survey, directory: Path, check: Check) -> Survey:
@@ -84,12 +87,12 @@ class Doubts:
 
 
 class Weights(Protocol):
-    """One set of weights in the place where it is read from. `hint` is what a person can do about
-    findings that are left; empty where the agent repairs everything itself."""
+    """One set of weights in the place where it is read from. `origin` says what a person can do
+    about findings that are left; None where a template from before it was rendered."""
 
     directory: Path
     doubts: Doubts
-    hint: str
+    origin: Origin | None
 
     @property
     def pinned(self) -> Pinned | None:
@@ -111,11 +114,13 @@ class Untouched:
 
     pinned = None
 
-    def __init__(self, directory: Path, hint: str, check: Check = unchecked) -> None:
+    def __init__(
+        self, directory: Path, origin: Origin | None = None, check: Check = unchecked
+    ) -> None:
         self.directory = directory
         self._check = check
         self.doubts = Doubts()
-        self.hint = hint
+        self.origin = origin
 
     def survey(self) -> Survey:
         expected = expectations(self.directory)

@@ -67,6 +67,14 @@ ImageReference = Annotated[
 """The pattern only keeps out spaces and control characters; the registry judges the rest."""
 
 
+# A rule in place of a pattern: the API server would answer with the pattern, and nothing else.
+IS_QUANTITY = rule(
+    f"type(self) == int || string(self).matches(r'{QUANTITY_PATTERN}')",
+    "quantities are below 10P and have one of the units m, k, M, G, T, P, Ki, Mi, Gi, Ti, Pi, "
+    "or none: use 16Mi or 16M for 16MB, and 500m for half a processor",
+)
+
+
 def _checked_quantity(value: object) -> object:
     """One check for both types, so that an error names the field and not a branch of a union."""
     whole = isinstance(value, int) and not isinstance(value, bool)
@@ -83,8 +91,8 @@ Quantity = Annotated[
         {
             "x-kubernetes-int-or-string": True,
             "anyOf": [{"type": "integer"}, {"type": "string"}],
-            "pattern": QUANTITY_PATTERN,
             "maxLength": _QUANTITY_LENGTH,
+            **rules(IS_QUANTITY),
         }
     ),
 ]

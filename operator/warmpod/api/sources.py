@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Annotated, Self
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from warmpod.api.base import (
     ATOMIC,
@@ -147,16 +148,32 @@ class NodePath(StrictBase):
     )
 
 
+_PEM = r"^-----BEGIN PUBLIC KEY-----\s[A-Za-z0-9+/=\s]+-----END PUBLIC KEY-----\s*$"
+# A rule in place of a pattern: the API server would answer with the pattern, and nothing else.
+_NO_KEY = (
+    "verify.publicKey is not a public key in PEM: use the content of the cosign.pub that "
+    "`cosign generate-key-pair` writes, from -----BEGIN PUBLIC KEY----- to "
+    "-----END PUBLIC KEY-----"
+)
+
+
+def _checked_key(text: str) -> str:
+    if re.match(_PEM, text) is None:
+        raise ValueError(_NO_KEY)
+    return text
+
+
 class Verify(StrictBase):
     public_key: Annotated[
         str,
         Field(
             max_length=8192,
-            pattern=r"^-----BEGIN PUBLIC KEY-----\s[A-Za-z0-9+/=\s]+-----END PUBLIC KEY-----\s*$",
         ),
+        AfterValidator(_checked_key),
     ] = Field(
         description="Public key in PEM, as `cosign generate-key-pair` writes it. An image that "
-        "has no signature of its private key is refused."
+        "has no signature of its private key is refused.",
+        json_schema_extra=rules(rule(f"self.matches(r'{_PEM}')", _NO_KEY)),
     )
 
 

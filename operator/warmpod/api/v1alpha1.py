@@ -16,6 +16,7 @@ from pydantic import ConfigDict, Field, model_validator
 
 from warmpod.api.base import (
     ATOMIC,
+    IS_QUANTITY,
     NAME_PATTERN,
     ImageReference,
     LabelMap,
@@ -120,11 +121,12 @@ class Weights(StrictBase):
         "It is the memory that is reserved for them. Needed for NodeMemory and PodMemory; with "
         "Image it makes the reservation exact.",
         json_schema_extra=rules(
+            IS_QUANTITY,
             rule(
-                "quantity(string(self)).isGreaterThan(quantity('0'))",
+                "!isQuantity(string(self)) || quantity(string(self)).isGreaterThan(quantity('0'))",
                 "weights.size must be more than 0: set it to the size of all weight files, for "
                 "example 17Gi",
-            )
+            ),
         ),
     )
     staging: Staging | None = Field(

@@ -28,8 +28,8 @@ app.add_typer(golden_app, name="golden")
 console = Console(highlight=False)
 errors = Console(stderr=True, highlight=False, soft_wrap=True)
 
-# Of text that is written to a file, where no terminal tells.
-PAGE_COLUMNS = 120
+# Where no terminal tells, nothing is wrapped: what reads it looks for whole names and messages.
+PAGE_COLUMNS = 10_000
 
 Name = Annotated[str, typer.Argument(help="Name of the WarmModel.")]
 Namespace = Annotated[
@@ -55,7 +55,7 @@ def status(
 ) -> None:
     """Show conditions, nodes and pods of a WarmModel."""
     snapshot = _snapshot(name, namespace, kubeconfig, context)
-    console.print(render.status(snapshot, datetime.now(UTC)))
+    _print(render.status(snapshot, datetime.now(UTC)))
 
 
 @app.command("now")
@@ -88,7 +88,7 @@ def show_timeline(
     found = timeline.startups(snapshot.warm_model, snapshot.pods)
     match output:
         case Output.TEXT if output_file is None:
-            console.print(render.startups(found))
+            _print(render.startups(found))
             return
         case Output.TEXT:
             drawn = _plain(render.startups(found))
@@ -170,7 +170,7 @@ def plan(
     if output == "json":
         typer.echo(json.dumps(document, indent=2))
     else:
-        console.print(plans.table(document))
+        _print(plans.table(document))
 
 
 @app.command()
@@ -243,10 +243,17 @@ def _lines(path: Path) -> list[str]:
     return [line.strip() for line in path.read_text().splitlines() if line.strip()]
 
 
+def _print(drawn: RenderableType) -> None:
+    if console.is_terminal:
+        console.print(drawn)
+    else:
+        typer.echo(_plain(drawn), nl=False)
+
+
 def _plain(drawn: RenderableType) -> str:
     page = StringIO()
     Console(file=page, width=PAGE_COLUMNS, highlight=False).print(drawn)
-    return page.getvalue()
+    return "".join(f"{line.rstrip()}\n" for line in page.getvalue().splitlines())
 
 
 def _write(text: str, path: Path | None) -> None:

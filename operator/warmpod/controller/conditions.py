@@ -15,6 +15,7 @@ from warmpod.controller import progress
 from warmpod.controller.condition import STANDBY_READY, Condition, Status, short
 from warmpod.controller.demand import Demand
 from warmpod.controller.facts import Facts
+from warmpod.controller.nodes.pods import holds_images
 from warmpod.controller.pool import readiness
 from warmpod.controller.problems import ENGINE_PROGRESS, NOTICES, Area, Problem
 from warmpod.controller.views import PodView
@@ -119,7 +120,7 @@ def _previous_serves(facts: Facts) -> Condition:
 
 
 def _prefetched(facts: Facts) -> Condition:
-    problem = _first(facts, Area.SPEC, Area.IMAGES)
+    problem = _first(facts, Area.SPEC, Area.IMAGES) or _held_up(facts)
     if facts.eligible is None:
         return _unknown_or(problem, _beginning(facts))
     if facts.eligible == 0:
@@ -131,6 +132,14 @@ def _prefetched(facts: Facts) -> Condition:
     if problem is not None:
         return Condition("False", problem.reason, short(problem.message))
     return _prefetching(facts)
+
+
+def _held_up(facts: Facts) -> Problem | None:
+    """What keeps a prefetch pod from its images although nothing is wrong with them: the kubelet
+    mounts all volumes first."""
+    without = {pod.meant_for for pod in facts.prefetch_pods if not holds_images(pod)}
+    found = (p for p in facts.problems if p.area is Area.WEIGHTS and p.node)
+    return next((p for p in found if p.node in without), None)
 
 
 def _prefetching(facts: Facts) -> Condition:

@@ -16,7 +16,7 @@ from enum import Enum
 from warmpod import reasons
 from warmpod.controller.observed import Failure, Refusal
 from warmpod.controller.views import ContainerView, PodView, Terminated
-from warmpod.protocol import RESIDENT_CONDITION, WARM_CONDITION
+from warmpod.protocol import REMEDY, RESIDENT_CONDITION, WARM_CONDITION
 from warmpod.reasons import Reason
 
 #: A container that ended with an error this short a time ago is crash looping, even while its next
@@ -26,8 +26,14 @@ RECENT_CRASH = timedelta(minutes=10)
 SILENCE = timedelta(minutes=1)
 #: Characters of a runtime's or an engine's own words in a message.
 QUOTE = 500
+#: Characters of the agent's words, which have the remedy in them, at the end.
+TOLD = 1500
 #: Characters of the end of a log.
 TAIL = 250
+IMAGE_DISK_REMEDY = (
+    "On that node, remove images that no WarmModel uses (crictl rmi IMAGE) and what else fills its "
+    "disk, or choose nodes with a larger one in spec.pod.nodeSelector."
+)
 
 _IMAGE_WAITS = {
     "ErrImagePull",
@@ -51,6 +57,8 @@ _NO_SPACE = re.compile(r"no space left on device|disk quota exceeded", re.I)
 _NO_IMAGE = re.compile(r"not found|manifest unknown|name unknown|does not exist|\b404\b", re.I)
 #: The kubelet's words when a volume of ours has no directory of the name that is to be mounted.
 _NO_SUB_PATH = re.compile(r'subPath .*for volumeMount "(warmpod-[^"]+)"', re.I)
+#: The scheduler of a claim that does not exist: `persistentvolumeclaim "x" not found. not found`.
+_ECHO = re.compile(r"\b(not found)\. not found\b")
 #: The identity of a boot, as launcher and sidecar write it; each boot has another.
 _BOOT = re.compile(r"boot [0-9a-f]{12}( \(number \d+\))?")
 
@@ -236,7 +244,7 @@ def of_prefetch_pod(pod: PodView, now: datetime) -> Iterator[Problem]:
     resident = pod.conditions.get(RESIDENT_CONDITION)
     if resident and resident.status == "False" and resident.reason not in WEIGHTS_PROGRESS:
         reason = resident.reason or reasons.NOT_RESIDENT
-        message = _sentence(_place(pod), resident.message, reasons.ALL.get(reason))
+        message = _told(_place(pod), resident.message, reasons.ALL.get(reason))
         yield Problem(reason, message, Area.WEIGHTS, pod.node, resident.since)
 
 
@@ -286,7 +294,8 @@ def _restarted(container: ContainerView | None, now: datetime) -> bool:
 def _of_pod(pod: PodView, area: Area, now: datetime) -> Iterator[Problem]:
     scheduled = pod.conditions.get("PodScheduled")
     if scheduled and scheduled.status == "False" and scheduled.reason == "Unschedulable":
-        message = _sentence(_place(pod), scheduled.message, reasons.UNSCHEDULABLE)
+        words = _ECHO.sub(r"\1", scheduled.message)
+        message = _sentence(_place(pod), words, reasons.UNSCHEDULABLE)
         yield Problem(reasons.UNSCHEDULABLE, message, area, pod.meant_for, scheduled.since)
     silent_at = silent_from(pod)
     if silent_at is not None and now >= silent_at:
@@ -301,7 +310,7 @@ def _of_pod(pod: PodView, area: Area, now: datetime) -> Iterator[Problem]:
         if found is not None:
             reason, words = found
             where = f"{_place(pod)}, container {container.name}"
-            message = _sentence(where, words, reason)
+            message = _about_container(where, container, words, reason)
             yield Problem(reason, message, area, pod.node, pod.meta.created)
 
 
@@ -349,8 +358,9 @@ def _last_words(ended: Terminated) -> str:
     if not ended.message:
         return words
     # The end of a traceback or a log says more than its beginning.
-    tail = " ".join(ended.message.split())[-TAIL:]
-    return f"{words}: …{tail}" if len(tail) == TAIL else f"{words}: {tail}"
+    limit = TOLD if REMEDY in ended.message else TAIL
+    tail = " ".join(ended.message.split())[-limit:]
+    return f"{words}: …{tail}" if len(tail) == limit else f"{words}: {tail}"
 
 
 def _image_reason(waiting: str, message: str) -> Reason:
@@ -401,9 +411,27 @@ def _place(pod: PodView) -> str:
     return f"pod {pod.meta.name}" + (f" for node {pod.meant_for}" if pod.meant_for else "")
 
 
+def _about_container(where: str, container: ContainerView, words: str, reason: Reason) -> str:
+    if reason == reasons.WEIGHTS_INIT_FAILED:
+        return _told(where, words, reason)
+    if reason == reasons.DISK_FULL:
+        # The runtime's own disk, whichever container it is.
+        return f"{where}: {_quoted(words, QUOTE)}{REMEDY}{IMAGE_DISK_REMEDY}"
+    return _sentence(where, words, reason)
+
+
+def _told(where: str, words: str, reason: Reason | None) -> str:
+    """What the agent says; it knows the source, so its own remedy is better than the reason's."""
+    if REMEDY in words:
+        return f"{where}: {_quoted(words, TOLD)}"
+    return _sentence(where, words, reason)
+
+
 def _sentence(where: str, words: str, reason: Reason | None) -> str:
+    remedy = f"{REMEDY}{reason.remedy}" if reason is not None else ""
+    return f"{where}: {_quoted(words, QUOTE) or 'no message'}{remedy}"
+
+
+def _quoted(words: str, limit: int) -> str:
     quoted = _BOOT.sub("boot", " ".join(words.split()))
-    if len(quoted) > QUOTE:
-        quoted = quoted[: QUOTE - 1] + "…"
-    remedy = f" — {reason.remedy}" if reason is not None else ""
-    return f"{where}: {quoted or 'no message'}{remedy}"
+    return quoted if len(quoted) <= limit else quoted[: limit - 1] + "…"

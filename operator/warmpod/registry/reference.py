@@ -43,5 +43,15 @@ def parse_reference(image: str) -> Reference:
 
 def is_local(host: str) -> bool:
     """Hosts for which container tools speak plain HTTP."""
-    name = host.rpartition(":")[0] or host
-    return name == "localhost" or name.startswith("127.") or name.endswith(".local")
+    return is_loopback(host) or _without_port(host).endswith(".local")
+
+
+def is_loopback(host: str) -> bool:
+    """Hosts that are another one for everybody who asks: the node for its container runtime, a pod
+    for its own processes."""
+    name = _without_port(host)
+    return name == "localhost" or name.startswith("127.")
+
+
+def _without_port(host: str) -> str:
+    return host.rpartition(":")[0] or host

@@ -14,6 +14,7 @@ from warmpod.protocol import (
     AGENT_STATE_MOUNT,
     FILL_MOUNT,
     NODE_ROOT_MOUNT,
+    STAGE_ROOT,
     STAGE_ROOT_MOUNT,
 )
 from warmpod.resources import agent_secrets
@@ -51,6 +52,7 @@ def _set(rendering: Rendering, item: WeightSet) -> dict[str, Any]:
         "remote": _remote(item),
         "credentials": item.credentials,
         "verify": _verify(rendering, item),
+        "origin": _origin(rendering, item),
     }
 
 
@@ -65,6 +67,25 @@ def _remote(item: WeightSet) -> dict[str, Any] | None:
         if remote is not None:
             return {kind: remote.model_dump(by_alias=True, exclude={"secret_name"}, mode="json")}
     return None
+
+
+def _origin(rendering: Rendering, item: WeightSet) -> dict[str, str]:
+    """Where the files come from, in the words of the spec: the agent sees only its own mounts."""
+    claim, node = item.source.persistent_volume_claim, item.source.node_path
+    if item.image is not None:
+        return {"kind": "image", "name": item.image}
+    if claim is not None:
+        return {
+            "kind": "persistentVolumeClaim",
+            "name": claim.claim_name,
+            "folder": claim.path or "",
+        }
+    if node is not None:
+        return {"kind": "nodePath", "folder": node.path}
+    staging = rendering.model.spec.staging_claim
+    if staging:
+        return {"kind": "download", "name": staging, "folder": item.key}
+    return {"kind": "download", "folder": f"{STAGE_ROOT}/{item.key}"}
 
 
 def _verify(rendering: Rendering, item: WeightSet) -> dict[str, Any] | None:

@@ -6,12 +6,9 @@ from __future__ import annotations
 from typing import Any
 
 from warmpod.api.v1alpha1 import WarmModelSpec
-from warmpod.protocol import STAGE_ROOT_MOUNT
+from warmpod.protocol import STAGE_ROOT, STAGE_ROOT_MOUNT
 from warmpod.resources.rendering import Rendering, image_volume, mount
 from warmpod.resources.weight_sets import WeightSet
-
-STAGE_ROOT = "/var/lib/warmpod/weights"
-"""On the node, for downloads: a disk, which outlives the pods."""
 
 _STAGED = "warmpod-staged"
 
@@ -22,7 +19,8 @@ def set_volume(rendering: Rendering, item: WeightSet, name: str) -> dict[str, An
     if item.image is not None:
         return image_volume(name, item.image)
     if claim is not None:
-        # Read-only as a whole: the kubelet makes a missing path only where it may write.
+        # Read-only as a whole: the kubelet makes a missing path only where it may write. Some
+        # volumes (hostPath) it may write all the same: then the agent finds an empty directory.
         return _claim(name, claim.claim_name, read_only=True)
     if node is not None:
         return {"name": name, "hostPath": {"path": node.path, "type": "Directory"}}

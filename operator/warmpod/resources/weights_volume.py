@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from warmpod.protocol import FILL_MOUNT, NODE_ROOT_MOUNT, RECEIPT_NAME
+from warmpod.protocol import FILL_MOUNT, NODE_ROOT, NODE_ROOT_MOUNT, RECEIPT_NAME
 from warmpod.quantity import from_bytes, to_bytes
 from warmpod.resources import source_volumes
 from warmpod.resources.rendering import Rendering, mount
 from warmpod.resources.source_volumes import host_path, set_mount, set_volume
 from warmpod.resources.weight_sets import WeightSet
-
-NODE_ROOT = "/dev/shm/warmpod"  # noqa: S108 - on the node: a tmpfs that every Linux has
 
 _WEIGHTS = "warmpod-weights"
 _SOURCE = "warmpod-model"

@@ -18,6 +18,8 @@ Kind = Literal["logged", "silent", "kubernetes"]
 
 # A shorter phase is joined to the next one: it would be a row without a bar.
 SHORTEST_SECONDS = 0.01
+# Of a phase that was logged in part: less than this part of the other is no row of its own.
+SAME_SHARE = 0.05
 # Engines log lengths in tenths or whole seconds; what overlaps by less may not overlap at all.
 SHORTEST_OVERLAP_SECONDS = 0.5
 # Clocks that differ by more are no clocks.
@@ -261,11 +263,20 @@ def _joined(phases: Iterable[Phase]) -> list[Phase]:
     found: list[Phase] = []
     for phase in phases:
         last = found[-1] if found else None
-        if last and (last.name, last.kind, last.detail) == (phase.name, phase.kind, phase.detail):
-            found[-1] = replace(last, end=phase.end)
+        if last and _belong_together(last, phase):
+            longer = max(last, phase, key=lambda each: each.seconds)
+            found[-1] = replace(longer, start=last.start, end=phase.end)
         else:
             found.append(phase)
     return found
+
+
+def _belong_together(one: Phase, next_one: Phase) -> bool:
+    """Two of one name are one, unless a good part of it was logged and another was not."""
+    if (one.name, one.detail) != (next_one.name, next_one.detail):
+        return False
+    shorter, longer = sorted((one.seconds, next_one.seconds))
+    return one.kind == next_one.kind or shorter < SAME_SHARE * longer
 
 
 def _before(time: float | None, limit: float | None) -> float | None:

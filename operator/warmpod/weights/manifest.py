@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -62,12 +62,48 @@ class Manifest:
 
 
 def from_directory(directory: Path) -> Manifest:
-    """Hash every file of `directory`. Raises WeightsError when the model is not whole."""
-    return Manifest.of(map_in_threads(lambda path: _entry(directory, path), model_files(directory)))
+    """Hash every file of `directory`. Raises WeightsError when the model is not whole, or not what
+    a manifest that is there already says."""
+    entries = map_in_threads(lambda path: _entry(directory, path), model_files(directory))
+    check_promised(read(directory), entries)
+    return Manifest.of(entries)
+
+
+def check_promised(promised: Manifest | None, entries: Iterable[Entry]) -> None:
+    """Raises WeightsError when a file is not what the manifest of its directory says: a new
+    manifest would declare a damaged file good for ever."""
+    if promised is None:
+        return
+    said = {entry.path: entry for entry in promised.files}
+    for entry in sorted(entries):
+        known = said.get(entry.path)
+        if known is None:
+            raise _unpromised(entry.path, f"is not in {MANIFEST_NAME} of its directory")
+        if entry.size != known.size:
+            detail = f"{entry.size} bytes, {MANIFEST_NAME} of its directory says {known.size}"
+            raise _unpromised(entry.path, detail)
+        if entry.sha256 != known.sha256:
+            detail = f"sha256 is {entry.sha256[:12]}…, {MANIFEST_NAME} of its directory says "
+            raise _unpromised(entry.path, f"{detail}{known.sha256[:12]}…")
+
+
+def check_complete(promised: Manifest | None, paths: Collection[str]) -> None:
+    """Raises WeightsError when a file that the manifest lists is missing."""
+    for entry in promised.files if promised else ():
+        if entry.path not in paths:
+            raise _unpromised(entry.path, f"missing, but {MANIFEST_NAME} of its directory lists it")
+
+
+def _unpromised(path: str, detail: str) -> WeightsError:
+    return WeightsError(
+        f"{path}: {detail}; put the right file there, or delete {MANIFEST_NAME} if the change is "
+        "meant"
+    )
 
 
 def model_files(directory: Path) -> list[str]:
-    """The files that a manifest lists. Raises WeightsError when the model is not whole."""
+    """The files that a manifest lists. Raises WeightsError when the model is not whole, also by the
+    manifest that is there already."""
     try:
         tree = scan(directory)
     except OSError as error:
@@ -75,6 +111,7 @@ def model_files(directory: Path) -> list[str]:
     if tree.findings:
         raise WeightsError(f"{directory} is not a whole model: {summary(tree.findings)}")
     files = [path for path in tree.files if path != MANIFEST_NAME]
+    check_complete(read(directory), files)
     if not files:
         raise WeightsError(f"{directory} holds no files; name the model's own directory")
     for path in files:

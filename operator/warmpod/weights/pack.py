@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from warmpod.weights import manifest as manifests
 from warmpod.weights.findings import WeightsError
 from warmpod.weights.hashing import map_in_threads, sha256_of
 from warmpod.weights.image import (
@@ -25,7 +26,13 @@ from warmpod.weights.image import (
     layer_descriptor,
 )
 from warmpod.weights.layer import Layer, layer_of
-from warmpod.weights.manifest import MANIFEST_NAME, Entry, Manifest, model_files
+from warmpod.weights.manifest import (
+    MANIFEST_NAME,
+    Entry,
+    Manifest,
+    check_promised,
+    model_files,
+)
 
 SHARD_SUFFIX = ".safetensors"
 # Other files of this many bytes get a layer of their own too: shards of other formats.
@@ -71,8 +78,10 @@ class Model:
 
     def first_layer(self, shards: Iterable[Entry]) -> tuple[Layer, Manifest]:
         """Small files and the manifest. It comes first in the image, but is made last, because
-        the manifest holds the digests that were computed while the shards were read."""
+        the manifest holds the digests that were computed while the shards were read. Raises
+        WeightsError when they are not those of a manifest that lies beside the files."""
         manifest = Manifest.of([*map(self._entry, self.small), *shards])
+        check_promised(manifests.read(self.source), manifest.files)
         content = {MANIFEST_NAME: manifest.to_json()}
         return layer_of(self.source, self.small, content), manifest
 

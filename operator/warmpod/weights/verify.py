@@ -138,7 +138,7 @@ def _without_manifest(directory: Path, tree: Tree) -> Expectations:
     files = tuple(Expected(path, (directory / path).stat().st_size, None) for path in tree.files)
     findings = [*tree.findings, *_examine(directory, files)]
     if not files and not findings:
-        findings.append(Finding(".", WEIGHTS_MISSING, "the image holds no files"))
+        findings.append(Finding(".", WEIGHTS_MISSING, "holds no files"))
     return Expectations(files, False, _one_a_file(findings))
 
 
@@ -173,7 +173,7 @@ def _examine_file(directory: Path, root: str, file: Expected) -> Finding | None:
         return Finding(file.path, WEIGHTS_NOT_READABLE, _mode_detail(facts, "0644"))
     if not os.path.realpath(full).startswith(root + os.sep):
         # It may exist here, in the agent's container, but not in the engine's.
-        return Finding(file.path, WEIGHTS_MISSING, "link that leads out of the image")
+        return Finding(file.path, WEIGHTS_MISSING, "link that leads out of the model's directory")
     return None
 
 

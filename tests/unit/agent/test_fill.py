@@ -1,5 +1,6 @@
 import json
 import logging
+import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from unit.weights.models import SHARDS, make_model
 from warmpod.agent import fill, main
 from warmpod.agent.config import AgentConfig, Medium, WeightSet
 from warmpod.agent.nodecopy import _in_use
+from warmpod.agent.origin import Kind, Origin
 from warmpod.protocol import AGENT_CONFIG_VARIABLE, RECEIPT_NAME
 from warmpod.weights import manifest
 
@@ -121,3 +123,25 @@ def test_a_missing_configuration_is_one_clear_line(monkeypatch, caplog) -> None:
     with caplog.at_level(logging.ERROR):
         assert main.run([]) == 1
     assert caplog.messages == [f"environment variable {AGENT_CONFIG_VARIABLE} is not set"]
+
+
+def test_the_last_word_names_the_source_and_its_remedy(config, termination_log) -> None:
+    origin = Origin(Kind.CLAIM, "models", "llama")
+    told = replace(config, sets=(replace(config.sets[0], origin=origin),))
+    (source(config) / SHARDS[1]).unlink()
+    assert fill.run(told, termination_log) == 1
+    assert termination_log.read_text() == (
+        f"WeightsMissing: claim models: llama/{SHARDS[1]}: missing, but "
+        "model.safetensors.index.json names it — put the right files into claim models"
+    )
+
+
+def test_a_full_memory_volume_is_named_as_the_spec_names_it(
+    config, termination_log, monkeypatch
+) -> None:
+    full = os.statvfs_result((4096, 4096, 10, 0, 0, 0, 0, 0, 0, 255))
+    monkeypatch.setattr("os.statvfs", lambda path: full)
+    assert fill.run(config, termination_log) == 1
+    text = termination_log.read_text()
+    assert "left in the pod's memory volume — raise spec.weights.size" in text
+    assert str(target(config)) not in text

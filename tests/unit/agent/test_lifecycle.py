@@ -6,6 +6,7 @@ from warmpod import reasons
 from warmpod.agent.config import Medium
 from warmpod.agent.lifecycle import Facts, Verdict, combine, decide
 from warmpod.agent.memory import NO_LIMIT, OWN_BYTES, Room, shortage
+from warmpod.agent.origin import Kind, Origin
 from warmpod.agent.progress import Snapshot, Stage
 from warmpod.agent.residency import Measurement
 from warmpod.agent.weights import Pinned
@@ -16,7 +17,8 @@ HELD = Measurement(resident=4 * GIB, total=4 * GIB, locked=True, trusted=True)
 LOOKED = Snapshot(Stage.CHECKED)
 CHECKED = Facts(Medium.IMAGE, LOOKED, total=4 * GIB, files=3, measurement=HELD)
 BAD = Finding("a.safetensors", reasons.DIGEST_MISMATCH, "sha256 is 1, the manifest says 2")
-UNSIGNED = Finding("registry/image", reasons.WEIGHTS_NOT_READABLE, "no")
+UNSIGNED = Finding("registry/image", reasons.SIGNATURE_MISSING, "no")
+ORIGIN = Origin(Kind.NODE_PATH, "", "/data")
 REFUSED = Verdict(False, reasons.MEMORY_TOO_SMALL, "no")
 
 
@@ -80,16 +82,26 @@ def under_way(stage: Stage, *, total: int = 0, step: int = 0, rate: float = 0) -
             ),
         ),
         (
-            replace(CHECKED, findings=(BAD,), hint="pull it again"),
+            replace(CHECKED, findings=(BAD,), origin=ORIGIN),
             Verdict(
                 False,
                 reasons.DIGEST_MISMATCH,
-                "a.safetensors: sha256 is 1, the manifest says 2; pull it again",
+                "/data/a.safetensors: sha256 is 1, the manifest says 2 — put the right files there "
+                "on the node",
             ),
         ),
         (
-            replace(CHECKED, findings=(UNSIGNED,), hint="pull it again"),
-            Verdict(False, reasons.WEIGHTS_NOT_READABLE, "registry/image: no"),
+            replace(CHECKED, findings=(BAD,), origin=ORIGIN, repairs=True),
+            Verdict(
+                False,
+                reasons.DIGEST_MISMATCH,
+                "a.safetensors: sha256 is 1, the manifest says 2 — the agent brings it again by "
+                "itself",
+            ),
+        ),
+        (
+            replace(CHECKED, findings=(UNSIGNED,), origin=ORIGIN),
+            Verdict(False, reasons.SIGNATURE_MISSING, "registry/image: no"),
         ),
         (replace(CHECKED, problem=REFUSED), REFUSED),
         (

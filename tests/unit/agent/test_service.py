@@ -23,6 +23,7 @@ from warmpod.agent import service as service_module
 from warmpod.agent.config import AgentConfig, Medium, WeightSet
 from warmpod.agent.keeper import Keeper
 from warmpod.agent.nodecopy import NodeCopies
+from warmpod.agent.origin import Kind, Origin
 from warmpod.agent.residency import Holder, Measurement
 from warmpod.agent.service import Service
 from warmpod.agent.staging import SourceError
@@ -509,11 +510,13 @@ async def test_a_scrub_finds_what_no_look_can_see(on_node, api, tmp_path) -> Non
 async def test_an_image_that_went_bad_is_told_with_what_to_do(
     config, source, api, tmp_path
 ) -> None:
-    async with running(replace(config, scrub_seconds=0.1), api, tmp_path) as agent:
+    image = replace(config.sets[0], origin=Origin(Kind.IMAGE, "registry/tiny@sha256:1"))
+    scrubbed = replace(config, sets=(image,), scrub_seconds=0.1)
+    async with running(scrubbed, api, tmp_path) as agent:
         await until(agent.ready)
         spoil_unseen(source / SHARDS[0])
         await until(lambda: agent.says(reasons.DIGEST_MISMATCH))
-        await until(lambda: "crictl rmi" in api.conditions[-1][2])
+        await until(lambda: "crictl rmi registry/tiny@sha256:1" in api.conditions[-1][2])
         assert not await agent.ready()
 
 

@@ -29,6 +29,7 @@ from warmpod.weights.hashing import Watch, unwatched
 from warmpod.weights.image import INDEX_TYPE
 from warmpod.weights.pack import Model, PackedImage
 from warmpod.weights.push import push
+from warmpod.weights.signature import PublicKey
 
 REPOSITORY = "models/x"
 
@@ -381,3 +382,15 @@ async def test_a_registry_that_answers_nonsense(image: Image, content: str) -> N
     tag = f"{packed.digest.replace(':', '-')}.sig"
     image.registry.manifests[tag] = ("application/json", content.encode())
     assert reason(await in_thread(image)) == SIGNATURE_UNCHECKED
+
+
+def test_a_registry_on_the_loopback_interface_is_another_one_in_a_pod(
+    tmp_path, monkeypatch
+) -> None:
+    monkeypatch.setattr(signed_image, "DELAYS", (0.0,))
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        image = f"127.0.0.1:{nobody.getsockname()[1]}/models/x@sha256:{'0' * 64}"
+        found = signed_image.check(Wanted(image, ""), "sha256:1", PublicKey.of(signing.Key().pem))
+    assert reason(found) == SIGNATURE_UNCHECKED
+    assert "that address is the pod itself — name the image by an address" in str(found)

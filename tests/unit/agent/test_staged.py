@@ -12,9 +12,11 @@ from unit.weights.models import SHARDS, make_model, spoil_unseen
 from warmpod import reasons
 from warmpod.agent import staged as staged_module
 from warmpod.agent.nodecopy import NodeCopies
+from warmpod.agent.origin import Kind, Origin
 from warmpod.agent.progress import Cancelled, Progress, Stage
 from warmpod.agent.staged import StagedWeights, fingerprint
 from warmpod.agent.staging import SourceError, commit
+from warmpod.agent.staging.errors import DiskFull
 from warmpod.protocol import RECEIPT_NAME, USERS_LOCK
 from warmpod.weights import manifest, verify
 from warmpod.weights.findings import Finding
@@ -82,7 +84,7 @@ def make(tmp_path: Path, source: Source, clock: Clock) -> Callable[..., StagedWe
     def made(uid: str = "a") -> StagedWeights:
         copies = NodeCopies(tmp_path / "staged", uid, ["hf-1"])
         secret = tmp_path / "secret"
-        return StagedWeights(copies, "hf-1", {"http": {"url": "u"}}, secret, clock)
+        return StagedWeights(copies, "hf-1", {"http": {"url": "u"}}, secret, clock=clock)
 
     return made
 
@@ -276,7 +278,7 @@ def test_a_disk_that_spoils_what_it_is_given_is_not_written_to_for_ever(
     )
     weights = make()
     for _ in range(3):
-        with pytest.raises(SourceError, match="suspect the disk") as raised:
+        with pytest.raises(SourceError, match="check the disk") as raised:
             weights.prepare(Progress())
         assert raised.value.reason == reasons.DIGEST_MISMATCH
     assert source.calls == staged_module.ROUNDS
@@ -375,3 +377,18 @@ def test_a_note_that_is_no_commit_is_not_shown(tmp_path: Path, text: str) -> Non
     commit.note(tmp_path, COMMIT)
     (tmp_path / ".warmpod-commit").write_bytes(text.encode(errors="surrogateescape"))
     assert commit.noted(tmp_path) == ""
+
+
+def test_a_full_disk_is_named_as_a_person_finds_it(tmp_path, source) -> None:
+    copies = NodeCopies(tmp_path / "staged", "a", ["hf-1"])
+    origin = Origin(Kind.DOWNLOAD, "", "/var/lib/warmpod/weights/hf-1")
+    weights = StagedWeights(copies, "hf-1", {"http": {"url": "u"}}, None, origin)
+    source.refusal = DiskFull("the weights do not fit", "2.0Gi", "1.0Gi")
+    with pytest.raises(SourceError) as caught:
+        weights.prepare(Progress())
+    assert caught.value.reason == reasons.DISK_FULL
+    assert str(caught.value) == (
+        "/var/lib/warmpod/weights/hf-1: the weights do not fit: 2.0Gi needed, 1.0Gi free — remove "
+        "what fills the disk of /var/lib/warmpod/weights/hf-1 on the node, or choose nodes with "
+        "larger disks in spec.pod.nodeSelector"
+    )

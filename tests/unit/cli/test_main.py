@@ -115,6 +115,16 @@ def test_now_says_what_one_may_not(api, config) -> None:
     assert "you may not change WarmModel demo/tiny: user x cannot patch" in result.output
 
 
+def test_nothing_is_wrapped_where_there_is_no_terminal(api, config) -> None:
+    message = "shard of a long name is not what the manifest says, " * 20
+    model = documents.warm_model()
+    model["status"]["conditions"][0]["message"] = message
+    api[0].answer(MODEL_PATH, model)
+    result = runner.invoke(app, ["status", "tiny", "--kubeconfig", config])
+    assert message.strip() in result.output
+    assert not any(line.endswith(" ") for line in result.output.splitlines())
+
+
 def test_timeline(config) -> None:
     arguments = ["timeline", "tiny", "-n", "demo", "--kubeconfig", config, "--context", "c"]
     result = runner.invoke(app, arguments)

@@ -103,6 +103,13 @@ def test_what_a_pod_lacks_is_named(name: str) -> None:
     assert words in ready["message"]
 
 
+def test_a_missing_directory_is_what_keeps_the_images_away() -> None:
+    found = prefetching(world(), NO_DIRECTORY.format("warmpod-model", "/data/llama"))
+    prefetched = found.conditions()["Prefetched"]
+    assert (prefetched["status"], prefetched["reason"]) == ("False", "PathMismatch")
+    assert "/data/llama is not a directory" in prefetched["message"]
+
+
 NOT_HANGING = {
     "only just scheduled": creating(engine(), ago(seconds=19)),
     "not scheduled": engine().waiting("main", "ContainerCreating"),

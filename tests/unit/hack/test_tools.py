@@ -40,11 +40,29 @@ def test_the_sample_names_the_registry_in_use(monkeypatch: pytest.MonkeyPatch):
 def test_ready_counts_for_the_current_generation_only(status: str, observed: int, ready: bool):
     condition = {"type": "Ready", "status": status, "observedGeneration": observed}
     model = {"metadata": {"generation": 2}, "status": {"conditions": [condition]}}
-    assert demo.is_ready(model) is ready
+    assert demo.is_true("Ready", model) is ready
 
 
 def test_a_model_without_status_is_not_ready():
-    assert not demo.is_ready({"metadata": {"generation": 1}})
+    assert not demo.is_true("Ready", {"metadata": {"generation": 1}})
+
+
+def test_the_demo_waits_for_as_long_as_there_is_progress():
+    model = {"metadata": {"generation": 1}}
+    assert demo.why_give_up(model, quiet_s=60) is None
+    gives_up = demo.why_give_up(model, quiet_s=demo.QUIET_S + 1)
+    assert gives_up is not None
+    assert "nothing has changed" in gives_up
+
+
+def test_the_demo_gives_up_when_a_person_is_needed():
+    stalled = {"type": "Stalled", "status": "True", "observedGeneration": 1}
+    model = {"metadata": {"generation": 1}, "status": {"conditions": [stalled]}}
+    gives_up = demo.why_give_up(model, quiet_s=0)
+    assert gives_up is not None
+    assert "without help" in gives_up
+    model["metadata"]["generation"] = 2
+    assert demo.why_give_up(model, quiet_s=0) is None
 
 
 def test_states_are_told_from_the_model_and_its_pods():

@@ -78,6 +78,10 @@ def test_agent_config() -> None:
                 "remote": None,
                 "credentials": None,
                 "verify": None,
+                "origin": {
+                    "kind": "image",
+                    "name": f"registry.example.com:5000/models/llama@{MODEL_DIGEST}",
+                },
             }
         ],
     }

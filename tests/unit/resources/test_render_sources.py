@@ -24,6 +24,7 @@ from unit.resources.samples import (
     volumes,
     warm_model,
 )
+from warmpod.agent.origin import Origin
 from warmpod.api import WarmModel
 from warmpod.resources import weight_sets
 
@@ -319,6 +320,29 @@ def test_credentials_are_the_agents_alone_and_may_appear_later() -> None:
 def test_what_the_agent_downloads(source: str, remote: Json | None) -> None:
     (found,) = config_of(prefetch_spec(of(source, "Image")), "agent")["sets"]
     assert found["remote"] == remote
+
+
+@pytest.mark.parametrize(
+    ("source", "staging", "origin"),
+    [
+        (
+            "image",
+            {},
+            {"kind": "image", "name": f"registry.example.com:5000/models/llama@{MODEL_DIGEST}"},
+        ),
+        ("claim", {}, {"kind": "persistentVolumeClaim", "name": "models", "folder": "llama/1/"}),
+        ("nodePath", {}, {"kind": "nodePath", "folder": "/data/llama"}),
+        ("http", {}, {"kind": "download", "folder": "/var/lib/warmpod/weights/KEY"}),
+        ("http", STAGING, {"kind": "download", "name": "staging", "folder": "KEY"}),
+    ],
+)
+def test_the_agent_knows_where_a_person_finds_the_files(
+    source: str, staging: Json, origin: Json
+) -> None:
+    (found,) = config_of(prefetch_spec(of(source, "Image", **staging)), "agent")["sets"]
+    written = {name: text.replace("KEY", found["key"]) for name, text in origin.items()}
+    assert found["origin"] == written
+    assert Origin.from_document(written).place
 
 
 @EVERY_SOURCE

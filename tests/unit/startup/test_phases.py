@@ -205,6 +205,22 @@ def test_a_start_up_that_is_not_over_ends_where_it_is() -> None:
     assert rows(startup)[-1] == ("graphs", 40, 50)
 
 
+def test_a_moment_of_another_kind_is_no_row_of_its_own() -> None:
+    """Two lines about the configuration, the second of which comes after a long silence."""
+    stages = {"version": 26.0, "args": 26.03, "config": 49.0}
+    startup = build(stages=stages, silent=[[26.03, 49.0, "not logged by the engine"]])
+    found = [phase for phase in startup.phases if phase.name == "configure"]
+    assert [(round(p.start - ZERO), round(p.end - ZERO), p.kind) for p in found] == [
+        (26, 49, "silent")
+    ]
+
+
+def test_what_was_logged_in_good_part_has_two_rows() -> None:
+    stages = {"version": 26.0, "args": 30.0, "config": 49.0}
+    startup = build(stages=stages, silent=[[30.0, 49.0, "not logged by the engine"]])
+    assert [p.kind for p in startup.phases if p.name == "configure"] == ["logged", "silent"]
+
+
 def test_shares_add_up_what_has_one_name() -> None:
     startup = build(stages={"version": 26.0, "args": 27.0, "weights": 40.0, "config": 44.0})
     found = {(share.name, share.silent): share.seconds for share in phases.shares(startup)}

@@ -11,7 +11,7 @@ from warmpod.weights import manifest
 from warmpod.weights.findings import WeightsError
 from warmpod.weights.hashing import sha256_of
 from warmpod.weights.image import INDEX_TYPE, LAYER_TYPE
-from warmpod.weights.pack import LARGE_BYTES, Model, is_wanted, pack
+from warmpod.weights.pack import LARGE_BYTES, Model, is_wanted, pack, pack_model
 
 
 def blob(layout: Path, descriptor: dict) -> bytes:
@@ -195,3 +195,68 @@ def test_a_small_file_that_changes_meanwhile_is_noticed(
     monkeypatch.setattr("warmpod.weights.pack.sha256_of", changing)
     with pytest.raises(WeightsError, match=r"config\.json: it changed"):
         pack(source, tmp_path / "layout")
+
+
+# --- A manifest beside the files ------------------------------------------------------------------
+
+
+@pytest.fixture
+def promised(tmp_path: Path) -> Path:
+    """As an image is unpacked."""
+    model = make_model(tmp_path / "model")
+    manifest.write(model, manifest.from_directory(model))
+    return model
+
+
+def alter(model: Path) -> str:
+    (model / SHARDS[1]).write_bytes(b"\x09" * 9000)
+    return f"{SHARDS[1]}: sha256 is"
+
+
+def alter_small(model: Path) -> str:
+    content = (model / "config.json").read_bytes()
+    (model / "config.json").write_bytes(b" " * len(content))
+    return "config.json: sha256 is"
+
+
+def cut(model: Path) -> str:
+    (model / SHARDS[0]).write_bytes(b"\x01")
+    return f"{SHARDS[0]}: 1 bytes"
+
+
+def add(model: Path) -> str:
+    (model / "extra.safetensors").write_bytes(b"\x01")
+    return "extra.safetensors: is not in"
+
+
+def remove(model: Path) -> str:
+    (model / "original" / "params.json").unlink()
+    return "original/params.json: missing"
+
+
+@pytest.mark.parametrize("change", [alter, alter_small, cut, add, remove])
+@pytest.mark.parametrize("make", [pack, lambda model, _: manifest.from_directory(model)])
+def test_a_damaged_file_is_not_declared_good(promised: Path, tmp_path: Path, change, make) -> None:
+    message = change(promised)
+    with pytest.raises(WeightsError) as caught:
+        make(promised, tmp_path / "layout")
+    assert str(caught.value).startswith(message)
+    assert str(caught.value).endswith("or delete warmpod-manifest.json if the change is meant")
+    assert not (tmp_path / "layout" / "index.json").exists()
+
+
+def test_what_the_manifest_says_is_packed(promised: Path, tmp_path: Path) -> None:
+    packed = pack(promised, tmp_path / "layout")
+    assert packed.manifest == manifest.read(promised)
+
+
+def test_what_is_left_out_on_purpose_is_not_missed(promised: Path, tmp_path: Path) -> None:
+    model = Model.of(promised, exclude=["original/*"])
+    packed = pack_model(model, tmp_path / "layout", lambda path, size: None)
+    assert len(packed.manifest.files) == 4
+
+
+def test_a_change_is_packed_once_the_manifest_is_deleted(promised: Path, tmp_path: Path) -> None:
+    alter(promised)
+    (promised / "warmpod-manifest.json").unlink()
+    pack(promised, tmp_path / "layout")

@@ -80,7 +80,7 @@ def dangle(model: Path) -> tuple[str, str, str]:
 def lead_out(model: Path) -> tuple[str, str, str]:
     (model / "config.json").rename(model.parent / "config.json")
     (model / "config.json").symlink_to("../config.json")
-    return "config.json", reasons.WEIGHTS_MISSING, "leads out of the image"
+    return "config.json", reasons.WEIGHTS_MISSING, "leads out of the model's directory"
 
 
 def leave_unfinished(model: Path) -> tuple[str, str, str]:

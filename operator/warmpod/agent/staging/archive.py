@@ -69,10 +69,10 @@ def unpack(
                     path = target / str(number)
                     unpacked[member.path] = path, _write(member.read(), path, check)
     except (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, gzip.BadGzipFile) as error:
-        message = f"{name} is damaged or no such archive ({type(error).__name__}); upload it again"
+        message = f"{name} is damaged or no such archive ({type(error).__name__}) — upload it again"
         raise SourceError(DIGEST_MISMATCH, message) from error
     except (RuntimeError, NotImplementedError) as error:
-        message = f"{name}: {error}; pack it without encryption and with a common compression"
+        message = f"{name}: {error} — pack it without encryption and with a common compression"
         raise SourceError(PATH_MISMATCH, message) from error
     _resolve_links(name, unpacked, links, target)
     return _without_top_folder(name, unpacked)
@@ -85,7 +85,7 @@ def _check_member(name: str, member: Member, number: int) -> None:
 
 def _check_number(name: str, number: int) -> None:
     if number >= MAX_FILES:
-        message = f"{name} has more than {MAX_FILES} entries; pack the model's own directory"
+        message = f"{name} has more than {MAX_FILES} entries — pack the model's own directory"
         raise SourceError(PATH_MISMATCH, message)
 
 
@@ -117,7 +117,7 @@ def _resolve_links(
             link = links[link]
         if link not in unpacked:
             message = f"{name}: {path} is a link to {ascii(link)[:200]}, which is no file in it"
-            raise SourceError(PATH_MISMATCH, f"{message}; pack the file itself")
+            raise SourceError(PATH_MISMATCH, f"{message} — pack the file itself")
         original, sha256 = unpacked[link]
         copy = target / f"link-{number}"
         os.link(original, copy)
@@ -132,7 +132,7 @@ def _without_top_folder(
         unpacked = {path.partition("/")[2]: file for path, file in unpacked.items()}
     unpacked.pop(MANIFEST_NAME, None)
     if not unpacked:
-        message = f"{name} has no files for a model; pack the model's own directory"
+        message = f"{name} has no files for a model — pack the model's own directory"
         raise SourceError(PATH_MISMATCH, message)
     check_names(unpacked, name)
     return unpacked
@@ -193,7 +193,7 @@ def _zip_members(opened: zipfile.ZipFile, name: str) -> Iterator[Member]:
         if stat.S_ISLNK(mode):
             if info.file_size > MAX_LINK_BYTES:
                 message = f"{name}: {ascii(path)[:200]} is a link longer than any path"
-                raise SourceError(PATH_MISMATCH, f"{message}; pack the file itself")
+                raise SourceError(PATH_MISMATCH, f"{message} — pack the file itself")
             link = opened.read(info).decode(errors="surrogateescape")
             yield Member(path, 0, None, _link_target(path, link))
         else:
@@ -213,7 +213,7 @@ def _tar_members(tar: tarfile.TarFile, name: str) -> Iterator[Member]:
         elif info.isreg():
             yield Member(path, info.size, partial(_content, tar, info))
         else:
-            message = f"{name}: {ascii(path)[:200]} is a device or pipe; pack regular files only"
+            message = f"{name}: {ascii(path)[:200]} is a device or pipe — pack regular files only"
             raise SourceError(PATH_MISMATCH, message)
 
 

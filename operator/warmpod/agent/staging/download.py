@@ -155,7 +155,7 @@ class Download:
             sha256, problem = assembly.finish(self._stop.check)
         if problem is not None:
             assembly.restart()
-            raise SourceError(DIGEST_MISMATCH, f"{file.path}: {problem}; upload the file again")
+            raise SourceError(DIGEST_MISMATCH, f"{file.path}: {problem} — upload the file again")
         self._publish(assembly, sha256)
         with self._lock:
             self._digests[file.path] = sha256

@@ -31,7 +31,7 @@ class SourceError(Exception):
 
 def changed(what: str) -> SourceError:
     """The source replaced a file while it was being downloaded; the next attempt plans anew."""
-    message = f"{what} changed while it was downloaded; it is downloaded again"
+    message = f"{what} changed while it was downloaded — it is downloaded again"
     return SourceError(DIGEST_MISMATCH, message, RETRY_SOON_SECONDS)
 
 
@@ -39,9 +39,8 @@ def unreachable(what: str, cause: str, retry_after: float | None = None) -> Sour
     return SourceError(SOURCE_UNREACHABLE, f"{what}: {cause}", retry_after)
 
 
-def disk_full(what: str, needed: str, free: str) -> SourceError:
-    message = (
-        f"{what}: {needed} needed, {free} free; free space there, or choose a larger volume "
-        "in spec.weights.staging"
-    )
-    return SourceError(DISK_FULL, message)
+class DiskFull(SourceError):
+    """The message has the numbers alone: only who mounted the directory knows its name."""
+
+    def __init__(self, what: str, needed: str, free: str) -> None:
+        super().__init__(DISK_FULL, f"{what}: {needed} needed, {free} free")

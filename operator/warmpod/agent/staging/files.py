@@ -57,9 +57,9 @@ def checked(files: Iterable[RemoteFile], where: str) -> tuple[RemoteFile, ...]:
     """The plan: sorted, without hidden files. Raises SourceError for what no directory can hold."""
     plan = sorted(file for file in files if not is_hidden(file.path) and file.path != MANIFEST_NAME)
     if not plan:
-        raise SourceError(PATH_MISMATCH, f"{where} has no files for a model; correct the source")
+        raise SourceError(PATH_MISMATCH, f"{where} has no files for a model — correct the source")
     if len(plan) > MAX_FILES:
-        message = f"{where} has more than {MAX_FILES} files; name the model's own directory"
+        message = f"{where} has more than {MAX_FILES} files — name the model's own directory"
         raise SourceError(PATH_MISMATCH, message)
     check_names([file.path for file in plan], where)
     for file in plan:
@@ -94,7 +94,7 @@ def with_manifest(
         if file is None or file.size != entry.size:
             found = "is missing" if file is None else f"has {file.size} bytes, not {entry.size}"
             message = (
-                f"{where}: {entry.path} {found}, but {MANIFEST_NAME} lists it; upload it again"
+                f"{where}: {entry.path} {found}, but {MANIFEST_NAME} lists it — upload it again"
             )
             raise SourceError(PATH_MISMATCH, message)
         digest = Digest("sha256", entry.sha256)
@@ -103,5 +103,5 @@ def with_manifest(
 
 
 def _bad_name(where: str, path: str, what: str) -> SourceError:
-    message = f"{where}: {ascii(path)[:200]} {what}; rename it, or exclude it in the source"
+    message = f"{where}: {ascii(path)[:200]} {what} — rename it, or exclude it in the source"
     return SourceError(PATH_MISMATCH, message)

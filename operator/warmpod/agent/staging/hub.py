@@ -90,11 +90,11 @@ class Hub:
             case 401:
                 return SourceError(SOURCE_UNAUTHORIZED, self._unauthorized(gated))
             case 403 if gated:
-                message = f"is gated; accept its terms at {page} with the account of the token"
+                message = f"is gated — accept its terms at {page} with the account of the token"
                 return SourceError(SOURCE_FORBIDDEN, f"{self._where} {message}")
             case 403 | 451:
                 message = (
-                    f"answered {refusal.status}; give the token's account read access at {page}"
+                    f"answered {refusal.status} — give the token's account read access at {page}"
                 )
                 return SourceError(SOURCE_FORBIDDEN, f"{self._where} {message}")
             case 404:
@@ -114,14 +114,14 @@ class Hub:
                 timeout=CONNECT_SECONDS + SILENCE_SECONDS,
             )
         except HFValidationError:
-            message = f"{self._where} is not a repository name; correct huggingFace.repository"
+            message = f"{self._where} is not a repository name — correct huggingFace.repository"
             raise SourceError(PATH_MISMATCH, message) from None
         except HfHubHTTPError as error:
             raise self._refused(error) from None
         except (httpx2.HTTPError, OSError) as error:
             raise unreachable(self._api.endpoint, cause_of(error)) from None
         except (ValueError, KeyError, TypeError):
-            message = "the answer is not that of a hub; correct huggingFace.endpoint"
+            message = "the answer is not that of a hub — correct huggingFace.endpoint"
             raise SourceError(PATH_MISMATCH, f"{self._api.endpoint}: {message}") from None
 
     def _refused(self, error: HfHubHTTPError) -> SourceError:
@@ -140,22 +140,22 @@ class Hub:
     def _unauthorized(self, gated: bool) -> str:
         if self._token:
             return (
-                f"{self._where}: the hub does not accept the token (401); put a valid one under "
+                f"{self._where}: the hub does not accept the token (401) — put a valid one under "
                 "the key token into the Secret of huggingFace.secretName"
             )
         state = "is gated" if gated else "is private, or does not exist,"
         return (
-            f"{self._where} {state} and no token was sent (401); check the name, and put a token "
+            f"{self._where} {state} and no token was sent (401) — check the name, and put a token "
             "under the key token into the Secret of huggingFace.secretName"
         )
 
     def _missing(self, refusal: Refusal) -> str:
         if refusal.headers.get("X-Error-Code") == "RevisionNotFound":
-            return "no such revision (404); correct huggingFace.revision"
+            return "no such revision (404) — correct huggingFace.revision"
         if refusal.headers.get("X-Error-Code") == "EntryNotFound":
-            return "the hub does not have a file that it lists (404); choose another revision"
+            return "the hub does not have a file that it lists (404) — choose another revision"
         known = "or give the token's account access" if self._token else "or give a token"
-        return f"no such repository (404); correct huggingFace.repository, {known}"
+        return f"no such repository (404) — correct huggingFace.repository, {known}"
 
     def _file(self, sibling: RepoSibling) -> RemoteFile:
         lfs = sibling.lfs
@@ -164,6 +164,6 @@ class Hub:
             return RemoteFile(sibling.rfilename, lfs.size, digest.value, digest)
         if sibling.size is None or not sibling.blob_id:
             message = f"{self._where}: the hub tells no size and digest of {sibling.rfilename}"
-            raise SourceError(PATH_MISMATCH, f"{message}; use a mirror that does")
+            raise SourceError(PATH_MISMATCH, f"{message} — use a mirror that does")
         digest = Digest("git-blob", sibling.blob_id)
         return RemoteFile(sibling.rfilename, sibling.size, digest.value, digest)

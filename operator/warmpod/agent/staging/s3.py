@@ -78,17 +78,17 @@ class Bucket:
             return changed(self._uri)
         if code in UNKNOWN_CALLER or refusal.status == 401:
             keys = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
-            return SourceError(SOURCE_UNAUTHORIZED, f"{answer}; correct {keys} in {where}")
+            return SourceError(SOURCE_UNAUTHORIZED, f"{answer} — correct {keys} in {where}")
         if refusal.status == 403 and self._keys is None:
-            message = f"{answer}, and no keys were sent; put keys that may read it into {where}"
+            message = f"{answer}, and no keys were sent — put keys that may read it into {where}"
             return SourceError(SOURCE_UNAUTHORIZED, message)
         if refusal.status == 403:
             message = "allow s3:ListBucket on the bucket and s3:GetObject on its objects"
-            return SourceError(SOURCE_FORBIDDEN, f"{answer}; {message} to the keys in {where}")
+            return SourceError(SOURCE_FORBIDDEN, f"{answer} — {message} to the keys in {where}")
         if refusal.status == 404:
-            return SourceError(SOURCE_NOT_FOUND, f"{answer}; correct s3.uri or s3.endpoint")
+            return SourceError(SOURCE_NOT_FOUND, f"{answer} — correct s3.uri or s3.endpoint")
         if refusal.status < 500:
-            return SourceError(PATH_MISMATCH, f"{answer}; correct s3.region or s3.endpoint")
+            return SourceError(PATH_MISMATCH, f"{answer} — correct s3.region or s3.endpoint")
         return unreachable(self._uri, f"S3 answered {refusal.status} {code}")
 
     def _objects(self) -> Iterator[tuple[str, int]]:
@@ -112,12 +112,12 @@ class Bucket:
 
     def _too_much(self) -> SourceError:
         message = f"more than {MAX_FILES} files, or {MAX_PAGES} pages of objects"
-        return SourceError(PATH_MISMATCH, f"{self._uri}: {message}; correct s3.uri")
+        return SourceError(PATH_MISMATCH, f"{self._uri}: {message} — correct s3.uri")
 
     def _size(self, item: ElementTree.Element) -> int:
         size = size_of(item.findtext("Size", ""))
         if size is None:
-            message = f"{self._endpoint}: the answer is not that of S3; correct s3.endpoint"
+            message = f"{self._endpoint}: the answer is not that of S3 — correct s3.endpoint"
             raise SourceError(PATH_MISMATCH, message)
         return size
 
@@ -133,7 +133,7 @@ class Bucket:
         for element in page.iter():
             element.tag = element.tag.rpartition("}")[2]
         if page.tag != "ListBucketResult":
-            message = f"{self._endpoint}: the answer is not that of S3; correct s3.endpoint"
+            message = f"{self._endpoint}: the answer is not that of S3 — correct s3.endpoint"
             raise SourceError(PATH_MISMATCH, message)
         return page
 
@@ -190,5 +190,5 @@ class Bucket:
 
 class _OtherRegion(SourceError):
     def __init__(self, region: str) -> None:
-        super().__init__(PATH_MISMATCH, f"the bucket is in region {region}; correct s3.region")
+        super().__init__(PATH_MISMATCH, f"the bucket is in region {region} — correct s3.region")
         self.region = region

@@ -15,7 +15,7 @@ from warmpod.agent.staging.assembly import Assembly, partial_paths, staged_bytes
 from warmpod.agent.staging.credentials import Credentials
 from warmpod.agent.staging.digests import Hashes
 from warmpod.agent.staging.download import Download, Source
-from warmpod.agent.staging.errors import SourceError, disk_full
+from warmpod.agent.staging.errors import DiskFull, SourceError
 from warmpod.agent.staging.files import RemoteFile
 from warmpod.agent.staging.stopping import Stop
 from warmpod.agent.staging.transport import Transport, check_urls
@@ -52,7 +52,7 @@ def stage(
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         free = shutil.disk_usage(directory).free
-        raise disk_full(f"{directory} is full", "more", human(free)) from error
+        raise DiskFull("the disk is full", "more", human(free)) from error
     finally:
         transport.close()
 
@@ -127,7 +127,7 @@ class Stager:
         except _NONSENSE as error:
             log.exception("the source's answer")
             message = f"the source's answer cannot be understood ({type(error).__name__})"
-            raise SourceError(PATH_MISMATCH, f"{message}; correct its address") from error
+            raise SourceError(PATH_MISMATCH, f"{message} — correct its address") from error
 
     def _unpack(self, packed: RemoteFile, identity: str) -> Manifest:
         workspace = self._workspace

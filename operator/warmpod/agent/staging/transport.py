@@ -198,7 +198,7 @@ def check_urls(kind: str, spec: Mapping[str, Any]) -> None:
         except ValueError:
             valid = None
         if not valid:
-            message = f"{kind}.{field_name} is no URL: its host or port cannot be; correct it"
+            message = f"{kind}.{field_name} is no URL: its host or port cannot be — correct it"
             raise SourceError(PATH_MISMATCH, message)
 
 

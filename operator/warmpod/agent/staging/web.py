@@ -72,14 +72,15 @@ class Web:
         match refusal.status:
             case 401:
                 verb = "correct" if self._authorization else "put"
-                return SourceError(SOURCE_UNAUTHORIZED, f"{answer}; {verb} {keys}")
+                return SourceError(SOURCE_UNAUTHORIZED, f"{answer} — {verb} {keys}")
             case 403:
-                message = f"{answer}; allow the account in {where} to read it"
+                message = f"{answer} — allow the account in {where} to read it"
                 return SourceError(SOURCE_FORBIDDEN, message)
             case 404 | 410:
-                return SourceError(SOURCE_NOT_FOUND, f"{answer}; correct http.url")
+                return SourceError(SOURCE_NOT_FOUND, f"{answer} — correct http.url")
             case 407:
-                return SourceError(SOURCE_FORBIDDEN, f"{answer}; the proxy wants credentials")
+                message = f"{answer}: the proxy wants credentials — let the agents pass without"
+                return SourceError(SOURCE_FORBIDDEN, message)
         return unreachable(self._where, f"the server answered {refusal.status}")
 
     def _ask(self, url: str, headers: Mapping[str, str]) -> Request:
@@ -161,7 +162,7 @@ class Listing(Web):
     def _links(self, url: str) -> tuple[requests.Response, list[str]]:
         response, body = self._transport.read(self._ask(url, {}), self.judge, MAX_PAGE_BYTES)
         if "html" not in response.headers.get("Content-Type", ""):
-            message = "is no listing; enable the server's index, or put a manifest there"
+            message = "is no listing — enable the server's index, or put a manifest there"
             raise SourceError(PATH_MISMATCH, f"{plain(url)} {message} ({manifests.MANIFEST_NAME})")
         page = _Page()
         page.feed(body.decode(errors="replace"))
@@ -170,7 +171,7 @@ class Listing(Web):
     def _check_bounds(self, path: str, count: int) -> None:
         if path.count("/") > MAX_DEPTH or count > MAX_FILES:
             message = f"more than {MAX_DEPTH} folders deep, or more than {MAX_FILES} files"
-            raise SourceError(PATH_MISMATCH, f"{self._where}: {message}; correct http.url")
+            raise SourceError(PATH_MISMATCH, f"{self._where}: {message} — correct http.url")
 
 
 class _Page(HTMLParser):
@@ -202,7 +203,7 @@ def _described(path: str, response: requests.Response) -> RemoteFile:
         told = response.headers.get("Content-Range", "").rpartition("/")[2]
     size = size_of(told)
     if size is None:
-        message = f"{plain(response.url)}: the server tells no size; have it send Content-Length"
+        message = f"{plain(response.url)}: the server tells no size — have it send Content-Length"
         raise SourceError(PATH_MISMATCH, message)
     tag, date = response.headers.get("ETag", ""), response.headers.get("Last-Modified")
     if tag.startswith('"'):

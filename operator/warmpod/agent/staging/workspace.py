@@ -14,7 +14,7 @@ import threading
 from collections.abc import Collection, Iterable
 from pathlib import Path, PurePosixPath
 
-from warmpod.agent.staging.errors import disk_full
+from warmpod.agent.staging.errors import DiskFull
 from warmpod.agent.staging.files import RemoteFile
 from warmpod.quantity import human
 from warmpod.weights import manifest as manifests
@@ -114,7 +114,7 @@ class Workspace:
         reserve = int(space.f_blocks * space.f_frsize * RESERVE_FRACTION)
         if needed and needed + reserve > free:
             wanted = f"{human(needed)} and {human(reserve)} (5 % of the file system) in reserve"
-            raise disk_full(f"the weights do not fit {self.directory}", wanted, human(free))
+            raise DiskFull("the weights do not fit", wanted, human(free))
 
     def _known_as(self, path: str, identity: str) -> str | None:
         *remembered, sha256 = self._known.get(path, [None])

@@ -15,6 +15,8 @@ from warmpod.reasons import Reason
 #: Percent of the disk at which a kubelet starts to remove images, if it does not say otherwise: the
 #: default of its imageGCHighThresholdPercent.
 GC_PERCENT = 85
+#: Image by image: `crictl rmi --prune` takes those of image volumes too, while pods use them.
+REMOVE_IMAGES = "remove images that no WarmModel uses (crictl rmi IMAGE) and what else fills it"
 #: What unpacking makes of a compressed layer, as a multiple. Weights barely compress, code does by
 #: two to three.
 UNPACKED = 2
@@ -82,5 +84,5 @@ def of_disk(node: str, layers: Iterable[Layers], disk: Disk) -> Refusal | None:
         f"node {node}: the images that are missing need {human(needed)} unpacked, and the node's "
         f"image disk can take {human(disk.usable)} ({disk})"
     )
-    remedy = "remove what fills it (crictl rmi --prune), or choose nodes with larger disks"
+    remedy = f"{REMOVE_IMAGES}, or choose nodes with larger disks in spec.pod.nodeSelector"
     return Refusal(node, reasons.DISK_FULL, f"{words} — {remedy}")

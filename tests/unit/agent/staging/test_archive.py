@@ -13,7 +13,7 @@ from unit.agent.staging.callers import Caller, Cancelled
 from unit.weights.models import SHARDS
 from warmpod import reasons
 from warmpod.agent.staging import SourceError, archive, stager, workspace
-from warmpod.agent.staging.errors import disk_full
+from warmpod.agent.staging.errors import DiskFull
 
 
 def packed(web: FileServer, model: Path, name: str, top: str) -> dict[str, str]:
@@ -233,7 +233,7 @@ def test_what_does_not_fit_unpacked_is_not_downloaded_again(
 
     def full(*_: object) -> None:
         (staging / "unpacked" / "0").write_text("half of it")
-        raise disk_full("the weights do not fit", "1 GiB", "0 GiB")
+        raise DiskFull("the weights do not fit", "1 GiB", "0 GiB")
 
     with monkeypatch.context() as patch:
         patch.setattr(stager, "unpack", full)

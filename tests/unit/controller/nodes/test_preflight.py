@@ -35,7 +35,8 @@ def test_a_full_disk_is_told_with_numbers() -> None:
     assert found.message == (
         "node n: the images that are missing need 26.0Gi unpacked, and the node's image disk can "
         "take 10.0Gi (40.0Gi free of 200.0Gi, less the 15 % below which the kubelet removes "
-        "images) — remove what fills it (crictl rmi --prune), or choose nodes with larger disks"
+        "images) — remove images that no WarmModel uses (crictl rmi IMAGE) and what else fills "
+        "it, or choose nodes with larger disks in spec.pod.nodeSelector"
     )
 
 
