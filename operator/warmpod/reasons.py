@@ -484,8 +484,8 @@ UNSCHEDULABLE = Reason(
 NO_ROOM_FOR_BOTH = Reason(
     "NoRoomForBoth",
     "A node's memory does not hold the weights of two revisions, and engines there use the old.",
-    "Let them go first (kubectl scale wm NAME --replicas=0, and back), use nodes with more memory, "
-    "or revert the spec.",
+    "Let them go first (spec.replicas and spec.standby.replicas 0, and back), use nodes with more "
+    "memory, or revert the spec.",
 )
 NODE_NOT_RESPONDING = Reason(
     "NodeNotResponding",

@@ -13,9 +13,6 @@ from warmpod.controller import (
     pool,
     problems,
     rivalry,
-    rollout,
-    rollout_strategy,
-    rollout_verdict,
 )
 from warmpod.controller.autoscalers import advice
 from warmpod.controller.condition import STANDBY_READY
@@ -26,8 +23,9 @@ from warmpod.controller.pool import PoolPlan, situation
 from warmpod.controller.pool.members import State, is_serving, is_warm, state_of, time_of
 from warmpod.controller.problems import Area, Problem
 from warmpod.controller.resolver import NotFound
-from warmpod.controller.rollout_strategy import Step
-from warmpod.controller.rollout_verdict import Verdicts
+from warmpod.controller.rollouts import steps, verdict, weights_first
+from warmpod.controller.rollouts.steps import Step
+from warmpod.controller.rollouts.verdict import Verdicts
 from warmpod.controller.views import PodView, parse_time
 from warmpod.engine import facts_of, ignored_loader
 from warmpod.protocol import RESIDENT_CONDITION
@@ -75,7 +73,7 @@ class Facts:
     """None when no prefetch pod waits for its turn."""
     unfit: Mapping[str, int]
     """Why nodes are not eligible, with how many, where none is and that is known."""
-    nodes: rollout.Nodes
+    nodes: weights_first.Nodes
     verified: bool
     """Whether the weights of this revision were verified on at least one node."""
     may_start: bool
@@ -143,16 +141,16 @@ def gather(observed: Observed, model: WarmModel, now: datetime) -> Facts:
     prefetch = _prefetch_pods(observed)
     there = tuple(pod for pod in prefetch if pod.meta.uid not in observed.lost_images)
     eligible = _eligible(observed)
-    verdicts = rollout_verdict.of(observed, model)
+    verdicts = verdict.of(observed, model)
     found = sorted(
         _problems(observed, model, engines, prefetch, verdicts, now), key=lambda p: p.rank
     )
-    nodes = rollout.nodes(eligible, there, found, now)
+    nodes = weights_first.nodes(eligible, there, found, now)
     verified = any(map(has_verified, prefetch))
     started = observed.deployment is not None and observed.deployment.template == revision
     may_start = revision not in verdicts.rejected and (
         started
-        or rollout.may_start(
+        or weights_first.may_start(
             nodes,
             verified=verified,
             waited_for=_is_waited_for(observed),
@@ -200,7 +198,7 @@ def _coming(observed: Observed, verdicts: Verdicts, *, may_start: bool) -> Store
     """No engine starts on weights that nobody has verified, nor before it is written down what
     there is to go back to. Until then, the previous revision stays and goes on being scaled. Once
     started, a revision is taken back only for what its engines showed."""
-    if may_start and rollout_verdict.beginning(observed) is None:
+    if may_start and verdict.beginning(observed) is None:
         return observed.present
     if verdicts.fallback is not None:
         return verdicts.fallback
@@ -216,7 +214,7 @@ def _step(
 ) -> Step:
     if coming is None:
         return Step()
-    return rollout_strategy.step(observed, model, coming.revision.hash, verdicts, now)
+    return steps.step(observed, model, coming.revision.hash, verdicts, now)
 
 
 def _is_reachable(pod: PodView, now: datetime) -> bool:
@@ -276,7 +274,7 @@ def _problems(
     now: datetime,
 ) -> Iterator[Problem]:
     yield from problems.of_failures(observed.failures)
-    if rejected := rollout_verdict.problem(observed, verdicts):
+    if rejected := verdict.problem(observed, verdicts):
         yield rejected
     yield from _creation(observed)
     yield from _refused(observed, model)

@@ -9,10 +9,9 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from warmpod.api import InvalidSpec, WarmModel
-from warmpod.controller import demand, mounts, surge
+from warmpod.controller import demand, mounts
 from warmpod.controller.accounting.accounts import Accounts
 from warmpod.controller.autoscalers.view import AutoscalerView
-from warmpod.controller.baseline import hardware
 from warmpod.controller.cache import Cache
 from warmpod.controller.demand import Outlook
 from warmpod.controller.facts import gather
@@ -35,10 +34,12 @@ from warmpod.controller.nodes.placement import Placement
 from warmpod.controller.observed import Failure, Observed, Refusal, StoredRevision
 from warmpod.controller.pool.idle import Idle
 from warmpod.controller.resolver import Resolution, Resolver
-from warmpod.controller.rollout_failures import FailureWatch
-from warmpod.controller.rollout_strategy import under_way
-from warmpod.controller.surge import Room
-from warmpod.controller.surge_nodes import SurgeNodes
+from warmpod.controller.rollouts import surge
+from warmpod.controller.rollouts.baseline import hardware
+from warmpod.controller.rollouts.failures import FailureWatch
+from warmpod.controller.rollouts.steps import under_way
+from warmpod.controller.rollouts.surge import Room
+from warmpod.controller.rollouts.surge_nodes import SurgeNodes
 from warmpod.controller.views import (
     Key,
     Meta,

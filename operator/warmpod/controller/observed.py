@@ -13,7 +13,7 @@ from warmpod.controller.autoscalers.view import AutoscalerView
 from warmpod.controller.demand import Known
 from warmpod.controller.nodes.seen import NodesSeen
 from warmpod.controller.resolver import Resolution
-from warmpod.controller.surge import Room
+from warmpod.controller.rollouts.surge import Room
 from warmpod.controller.views import ModelView, PodView, RevisionView, WorkloadView
 from warmpod.reasons import Reason
 from warmpod.resources import revision

@@ -21,9 +21,6 @@ from warmpod.controller import (
     prefetching,
     problems,
     rivalry,
-    rollout_marks,
-    rollout_strategy,
-    rollout_verdict,
     status,
 )
 from warmpod.controller.accounting import report
@@ -36,7 +33,8 @@ from warmpod.controller.pool import PoolPlan, RoleChange, readiness, situation
 from warmpod.controller.prefetching import Removal
 from warmpod.controller.problems import ADVICE, NOTICES
 from warmpod.controller.resolver import Resolution, Resolved, Unresolved
-from warmpod.controller.rollout_verdict import Conclusion
+from warmpod.controller.rollouts import marking, steps, verdict
+from warmpod.controller.rollouts.verdict import Conclusion
 from warmpod.controller.transitions import Transition
 from warmpod.controller.views import Meta
 from warmpod.resources import daemonset, deployment, disruption_budget, rbac, revision, service
@@ -125,7 +123,7 @@ def _plan(observed: Observed, model: WarmModel, now: datetime) -> Plan:
     if present is not None:
         if present.view.meta.owner_uid != model.uid:
             # An orphan is adopted, with what is known of it.
-            annotations = rollout_marks.of(present).annotations()
+            annotations = marking.of(present).annotations()
             apply.append(revision.build(model, present.revision, annotations))
         apply += _workloads(observed, model, present.revision, facts)
     elif not _blocked(observed, facts):
@@ -197,9 +195,9 @@ def _concluded(observed: Observed, model: WarmModel, facts: Facts) -> Iterator[C
     """What is to be written down about revisions, each once."""
     found = {
         each.stored.revision.hash: each
-        for each in rollout_verdict.conclusions(observed, model, facts.verdicts, facts.now)
+        for each in verdict.conclusions(observed, model, facts.verdicts, facts.now)
     }
-    beginning = rollout_verdict.beginning(observed)
+    beginning = verdict.beginning(observed)
     if beginning is not None:
         found.setdefault(beginning.stored.revision.hash, beginning)
     return iter(found.values())
@@ -283,11 +281,11 @@ def _look_again(observed: Observed, facts: Facts) -> float | None:
     dates += [problems.silent_from(pod) for pod in found]
     dates += [mounts.hanging_from(pod) for pod in found]
     dates += [rivalry.due(observed, facts.now), readiness.unfilled_at(facts), facts.pool.due]
-    dates.append(rollout_verdict.due(observed, facts.verdicts, facts.now))
+    dates.append(verdict.due(observed, facts.verdicts, facts.now))
     if facts.coming is not None:
-        dates.append(rollout_strategy.due(observed, facts.coming.revision.hash, facts.now))
+        dates.append(steps.due(observed, facts.coming.revision.hash, facts.now))
     if facts.step.why:
-        times.append(rollout_strategy.RECHECK)
+        times.append(steps.RECHECK)
     if observed.account is not None:
         dates.append(report.due(observed.account, observed.view.body.get("status") or {}))
     dates.append(facts.pool.demand.changes_at)

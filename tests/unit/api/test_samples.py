@@ -30,6 +30,7 @@ def objects(file: str) -> dict[str, dict[str, Any]]:
     [
         ("tiny", "tiny", ["Namespace", "WarmModel"], "127.0.0.1:5000/"),
         ("sim", "sim", ["Namespace", "WarmModel"], "127.0.0.1:5000/"),
+        ("sim-standby", "sim-standby", ["Namespace", "WarmModel"], "127.0.0.1:5000/"),
         ("hugging-face", "qwen", ["Namespace", "WarmModel"], "docker.io/vllm/"),
         ("s3", "llama", ["Namespace", "PersistentVolumeClaim", "WarmModel"], "docker.io/vllm/"),
     ],
@@ -81,6 +82,6 @@ def test_autoscaler_follows_the_advice_for_the_start_that_it_tells(file: str) ->
 
 
 def test_every_sample_is_tested() -> None:
-    models = {"tiny", "sim", "hugging-face", "s3"}
+    models = {"tiny", "sim", "sim-standby", "hugging-face", "s3"}
     autoscalers = {"hpa-cpu", "hpa-requests"}
     assert {path.stem for path in FOLDER.glob("*.yaml")} == models | autoscalers

@@ -14,7 +14,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from warmpod.api import InvalidSpec, WarmModel
-from warmpod.controller.baseline import Baseline
 from warmpod.controller.kinds import (
     CONTROLLER_REVISION,
     DAEMON_SET,
@@ -28,8 +27,9 @@ from warmpod.controller.nodes.seen import NodesSeen
 from warmpod.controller.observed import Failure, Observed, Refusal, StoredRevision
 from warmpod.controller.plan import Plan, make
 from warmpod.controller.resolver import Resolution, Resolved
-from warmpod.controller.rollout_marks import Marks
-from warmpod.controller.surge import Room
+from warmpod.controller.rollouts.baseline import Baseline
+from warmpod.controller.rollouts.marking import Marks
+from warmpod.controller.rollouts.surge import Room
 from warmpod.controller.views import ModelView, PodView, RevisionView, WorkloadView, project
 from warmpod.protocol import GROUP, RESIDENT_CONDITION, TIMELINE_CONDITION, WARM_CONDITION
 from warmpod.resources import revision

@@ -179,5 +179,5 @@ def test_where_they_cannot_go_first_a_person_is_told_how_to_make_room() -> None:
     assert status is not None
     (failed,) = status["nodes"]["failed"]
     assert (failed["node"], failed["reason"]) == ("node-1", "NoRoomForBoth")
-    assert "kubectl scale" in failed["message"]
+    assert "spec.replicas and spec.standby.replicas 0" in failed["message"]
     assert world.plan().events == ()

@@ -5,9 +5,10 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from warmpod.api import WarmModel
-from warmpod.controller import demand, rollout_verdict
+from warmpod.controller import demand
 from warmpod.controller.observed import Observed
 from warmpod.controller.pool.decision import Situation
+from warmpod.controller.rollouts import verdict
 from warmpod.controller.views import WorkloadView
 
 #: The Deployment controller's word for a rollout that is done; it keeps it when pods are not Ready
@@ -17,7 +18,7 @@ _DONE = "NewReplicaSetAvailable"
 
 def of(observed: Observed, model: WarmModel, now: datetime) -> Situation:
     workload = observed.deployment
-    verdicts = rollout_verdict.of(observed, model)
+    verdicts = verdict.of(observed, model)
     fallback = verdicts.fallback
     current = fallback.revision.hash if fallback is not None else observed.target
     return Situation(

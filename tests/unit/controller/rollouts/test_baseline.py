@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from unit.controller.builders import engine
-from warmpod.controller.baseline import Baseline, compare, hardware, of_pod, read
+from warmpod.controller.rollouts.baseline import Baseline, compare, hardware, of_pod, read
 
 
 def measured(*, hardware: str = "H200", **fastest: float) -> Baseline:

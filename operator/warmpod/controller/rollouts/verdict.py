@@ -13,11 +13,11 @@ from datetime import datetime, timedelta
 
 from warmpod import reasons
 from warmpod.api import WarmModel
-from warmpod.controller import baseline, rollout_failures, rollout_marks
-from warmpod.controller.baseline import Baseline
 from warmpod.controller.observed import Observed, StoredRevision
 from warmpod.controller.problems import Area, Problem
-from warmpod.controller.rollout_marks import Marks, Rejection
+from warmpod.controller.rollouts import baseline, failures, marking
+from warmpod.controller.rollouts.baseline import Baseline
+from warmpod.controller.rollouts.marking import Marks, Rejection
 from warmpod.controller.views import PodView
 from warmpod.protocol import WARM_CONDITION
 from warmpod.reasons import Reason
@@ -71,7 +71,7 @@ class _History:
 
     def __init__(self, observed: Observed, tolerance: int) -> None:
         self._observed = observed
-        self._marks = {s.revision.hash: rollout_marks.of(s) for s in observed.revisions}
+        self._marks = {s.revision.hash: marking.of(s) for s in observed.revisions}
         self._bad = {
             name
             for name, marks in self._marks.items()
@@ -141,7 +141,7 @@ def beginning(observed: Observed) -> Conclusion | None:
     found = observed.present
     if found is None or observed.deployment is None:
         return None
-    marks = rollout_marks.of(found)
+    marks = marking.of(found)
     if observed.deployment.template == observed.target or marks.baseline is not None:
         return None
     before = _History(observed, 0).last_accepted()
@@ -155,7 +155,7 @@ def conclusions(
 ) -> Iterator[Conclusion]:
     """What the pods of all revisions show that were not judged yet."""
     for stored in observed.revisions:
-        name, marks = stored.revision.hash, rollout_marks.of(stored)
+        name, marks = stored.revision.hash, marking.of(stored)
         if marks.baseline is not None or name in verdicts.rejected:
             continue
         pods = _pods(observed, name)
@@ -173,13 +173,13 @@ def problem(observed: Observed, verdicts: Verdicts) -> Problem | None:
     found = observed.present
     if found is None or observed.target not in verdicts.rejected or verdicts.fallback is None:
         return None
-    rejection = rollout_marks.of(found).rejection
+    rejection = marking.of(found).rejection
     why = rejection.why if rejection else ""
     message = (
         f"revision {observed.target} was taken back, and {verdicts.fallback.revision.hash} is "
         f"there in its place: {why.rstrip('.')} — {reasons.ROLLOUT_REJECTED.remedy} To try the "
         f"same once more: kubectl annotate controllerrevision {found.revision.name} "
-        f"{rollout_marks.REJECTED_ANNOTATION}-"
+        f"{marking.REJECTED_ANNOTATION}-"
     )
     return Problem(reasons.ROLLOUT_REJECTED, message, Area.ENGINE)
 
@@ -187,7 +187,7 @@ def problem(observed: Observed, verdicts: Verdicts) -> Problem | None:
 def due(observed: Observed, verdicts: Verdicts, now: datetime) -> datetime | None:
     """When time alone leads to the next conclusion."""
     failing = observed.failing.values() if verdicts.unjudged else ()
-    dates = [since + rollout_failures.PERSISTS for since in failing]
+    dates = [since + failures.PERSISTS for since in failing]
     for pod in observed.engine_pods:
         since = pod.conditions[WARM_CONDITION].since if _is_warm(pod) else None
         if since is not None:
@@ -202,12 +202,12 @@ def _judge(
     verdicts: Verdicts,
     measured: Baseline,
 ) -> Conclusion:
-    marks = rollout_marks.of(stored)
+    marks = marking.of(stored)
     accepted = Conclusion(stored, Marks(marks.previous, measured))
     if stored.revision.hash not in verdicts.unjudged:
         return accepted
     earlier = observed.stored(marks.previous)
-    before = rollout_marks.of(earlier).baseline if earlier else None
+    before = marking.of(earlier).baseline if earlier else None
     found = baseline.compare(before, measured) if before else None
     against = f"pod {measured.pod} compared with {before.pod if before else 'nothing'}"
     if found is None:
@@ -224,7 +224,7 @@ def _judge(
 
 def _rejected(stored: StoredRevision, rejection: Rejection) -> Conclusion:
     message = f"revision {stored.revision.hash} is taken back: {rejection.why}"
-    marks = replace(rollout_marks.of(stored), rejection=rejection)
+    marks = replace(marking.of(stored), rejection=rejection)
     return Conclusion(stored, marks, reasons.ROLLOUT_REJECTED, message)
 
 
@@ -259,7 +259,7 @@ def _fails_for_good(observed: Observed, pods: tuple[PodView, ...], now: datetime
     """Why none of them will be warm; None while one may be."""
     if not pods or not all(_persists(observed.failing, pod, now) for pod in pods):
         return None
-    found = next((p for p in (rollout_failures.of_pod(pod, now) for pod in pods) if p), None)
+    found = next((p for p in (failures.of_pod(pod, now) for pod in pods) if p), None)
     if found is None:
         return None
     return f"it did not become warm: {found.reason}: {found.message}"
@@ -267,4 +267,4 @@ def _fails_for_good(observed: Observed, pods: tuple[PodView, ...], now: datetime
 
 def _persists(failing: Mapping[str, datetime], pod: PodView, now: datetime) -> bool:
     since = failing.get(pod.meta.uid)
-    return since is not None and now - since >= rollout_failures.PERSISTS
+    return since is not None and now - since >= failures.PERSISTS

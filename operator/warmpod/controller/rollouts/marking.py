@@ -7,9 +7,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from warmpod.controller import baseline
-from warmpod.controller.baseline import Baseline
 from warmpod.controller.observed import StoredRevision
+from warmpod.controller.rollouts import baseline
+from warmpod.controller.rollouts.baseline import Baseline
 from warmpod.protocol import GROUP
 from warmpod.startup import record
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from unit.controller.builders import NOW, PodWrapper, World, ago, applied, engine, prefetch
-from warmpod.controller import rollout_strategy
-from warmpod.controller.rollout_marks import Marks
-from warmpod.controller.rollout_strategy import Step
-from warmpod.controller.rollout_verdict import Verdicts
-from warmpod.controller.surge import Room
+from warmpod.controller.rollouts import steps
+from warmpod.controller.rollouts.marking import Marks
+from warmpod.controller.rollouts.steps import Step
+from warmpod.controller.rollouts.surge import Room
+from warmpod.controller.rollouts.verdict import Verdicts
 from warmpod.resources.deployment import Strategy
 from warmpod.resources.names import ROLE_LABEL
 
@@ -40,7 +40,7 @@ def step(*pods: PodWrapper, room: Room | None, held: bool = False, of: str = "")
     world = replace(NEW.deployed(*pods, of=of or OLD.hash), room=room)
     unjudged = frozenset({NEW.hash}) if held else frozenset()
     verdicts = Verdicts(unjudged=unjudged)
-    return rollout_strategy.step(world.observed(), world.parsed, NEW.hash, verdicts, NOW)
+    return steps.step(world.observed(), world.parsed, NEW.hash, verdicts, NOW)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_pods_that_are_held_back_may_go_together(asked: int, at_once: int) -> No
     world = NEW.change(standby={"replicas": asked})
     pods = (old(), old("b", "standby"), old("c", "standby"))
     room = Room(False, 3, "there are places for 3")
-    found = rollout_strategy.step(
+    found = steps.step(
         replace(world.deployed(*pods, replicas=3, of=OLD.hash), room=room).observed(),
         world.parsed,
         NEW.hash,
@@ -147,4 +147,4 @@ def test_it_is_looked_at_again_while_a_rollout_is_under_way() -> None:
     world = NEW.deployed(old(), engine("new").unschedulable("0/1", ago()))
     seconds = replace(world, room=FULL).plan().requeue_after
     assert seconds is not None
-    assert seconds <= rollout_strategy.RECHECK
+    assert seconds <= steps.RECHECK

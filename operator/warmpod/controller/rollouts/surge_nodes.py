@@ -9,12 +9,12 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Set
 
-from warmpod.controller import surge
 from warmpod.controller.kinds import POD
 from warmpod.controller.kube import ApiError, Kube, Object
 from warmpod.controller.meta import Key
 from warmpod.controller.node_view import NodeView
-from warmpod.controller.surge import NodeUse, Places, PodUse, Requests, Room
+from warmpod.controller.rollouts import surge
+from warmpod.controller.rollouts.surge import NodeUse, Places, PodUse, Requests, Room
 from warmpod.resources.names import COMPONENT_LABEL, MODEL_LABEL
 
 logger = logging.getLogger(__name__)

@@ -9,10 +9,10 @@ import pytest
 
 from unit.controller.builders import NOW, PodWrapper, World, ago, applied, engine, prefetch
 from warmpod import reasons
-from warmpod.controller import rollout
 from warmpod.controller.nodes.seen import NodesSeen
 from warmpod.controller.problems import Area, Problem
-from warmpod.controller.rollout import Nodes
+from warmpod.controller.rollouts import weights_first
+from warmpod.controller.rollouts.weights_first import Nodes
 from warmpod.resources.names import REVISION_LABEL
 
 A, B, C = (frozenset({name}) for name in "abc")
@@ -37,7 +37,7 @@ NONE: frozenset[str] = frozenset()
     ],
 )
 def test_rule(nodes: Nodes, verified: bool, waited_for: bool, starts: bool) -> None:
-    assert rollout.may_start(nodes, verified=verified, waited_for=waited_for) == starts
+    assert weights_first.may_start(nodes, verified=verified, waited_for=waited_for) == starts
 
 
 SERVING = (
@@ -158,7 +158,7 @@ def test_nodes_that_do_not_count_are_not_failed_ones() -> None:
     """A node that was cordoned while it had no room would hide one that is on its way."""
     full = Problem(reasons.NO_ROOM_FOR_BOTH, "no room", Area.WEIGHTS, "c")
     pods = (prefetch("x").on("a").resident().view(), prefetch("y").on("b").view())
-    found = rollout.nodes(2, pods, [full], NOW)
+    found = weights_first.nodes(2, pods, [full], NOW)
     assert (found.arrived, found.failed, found.waiting) == (A, NONE, 1)
 
 

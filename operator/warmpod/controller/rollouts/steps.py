@@ -13,7 +13,7 @@ from warmpod import reasons
 from warmpod.api import WarmModel
 from warmpod.controller import demand
 from warmpod.controller.observed import Observed
-from warmpod.controller.rollout_verdict import Verdicts
+from warmpod.controller.rollouts.verdict import Verdicts
 from warmpod.controller.views import PodView
 from warmpod.protocol import WARM_CONDITION
 from warmpod.reasons import Reason

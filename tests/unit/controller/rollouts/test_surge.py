@@ -11,8 +11,8 @@ from unit.controller.builders import node_view
 from unit.controller.fake_kube import FakeKube
 from warmpod.controller.kube import ApiError
 from warmpod.controller.node_view import NodeView
-from warmpod.controller.surge import NodeUse, PodUse, judge, places, requests_of
-from warmpod.controller.surge_nodes import FORBIDDEN_SECONDS, KNOWN_SECONDS, SurgeNodes
+from warmpod.controller.rollouts.surge import NodeUse, PodUse, judge, places, requests_of
+from warmpod.controller.rollouts.surge_nodes import FORBIDDEN_SECONDS, KNOWN_SECONDS, SurgeNodes
 
 GPU = "nvidia.com/gpu"
 MODEL = ("models", "llama")

@@ -19,13 +19,13 @@ from unit.controller.builders import (
     prefetch,
     revision_view,
 )
-from warmpod.controller import rollout_failures, rollout_marks, rollout_verdict
-from warmpod.controller.baseline import Baseline
 from warmpod.controller.kinds import CONTROLLER_REVISION, DAEMON_SET
 from warmpod.controller.observed import StoredRevision
 from warmpod.controller.plan import Plan
-from warmpod.controller.rollout_marks import Marks, Rejection
-from warmpod.controller.rollout_verdict import FIGURES_DELAY, Verdicts
+from warmpod.controller.rollouts import failures, marking, verdict
+from warmpod.controller.rollouts.baseline import Baseline
+from warmpod.controller.rollouts.marking import Marks, Rejection
+from warmpod.controller.rollouts.verdict import FIGURES_DELAY, Verdicts
 from warmpod.resources.deployment import HELD_SECONDS, MIN_READY_SECONDS
 from warmpod.resources.names import REVISION_LABEL
 
@@ -88,7 +88,7 @@ def written(world: World, plan: Plan) -> World:
         if obj["kind"] == "ControllerRevision":
             stored = next(s for s in world.stored if s.name == obj["metadata"]["name"])
             view = revision_view(stored.name, obj["metadata"].get("annotations"))
-            marks[stored.hash] = rollout_marks.of(StoredRevision(view, stored))
+            marks[stored.hash] = marking.of(StoredRevision(view, stored))
     return replace(world, marks=marks)
 
 
@@ -103,7 +103,7 @@ def settled(world: World) -> tuple[World, Plan]:
 
 
 def verdicts(world: World) -> Verdicts:
-    return rollout_verdict.of(world.observed(), world.parsed)
+    return verdict.of(world.observed(), world.parsed)
 
 
 # --- The first pace -------------------------------------------------------------------------------
@@ -254,7 +254,7 @@ def test_a_failure_must_have_stood_for_a_while() -> None:
     plan = world.plan()
     assert applied(plan, "ControllerRevision") is None
     assert plan.requeue_after is not None
-    assert plan.requeue_after <= rollout_failures.PERSISTS.total_seconds()
+    assert plan.requeue_after <= failures.PERSISTS.total_seconds()
 
 
 def test_it_is_not_taken_back_while_another_pod_may_be_warm() -> None:
@@ -355,15 +355,15 @@ def test_replicas_zero_keep_a_rejection_in_sight() -> None:
 
 
 def test_a_mark_of_a_person_counts() -> None:
-    by_hand = {rollout_marks.REJECTED_ANNOTATION: "I do not like it"}
+    by_hand = {marking.REJECTED_ANNOTATION: "I do not like it"}
     stored = StoredRevision(revision_view("llama-1", by_hand), OLD.stored[0])
-    assert rollout_marks.of(stored).rejection == Rejection("I do not like it")
+    assert marking.of(stored).rejection == Rejection("I do not like it")
 
 
 def test_marks_are_read_as_they_were_written() -> None:
     marks = replace(PACE, previous="0123456789", rejection=Rejection("slower — by 90 %", 90))
     stored = StoredRevision(revision_view("llama-1", marks.annotations()), OLD.stored[0])
-    assert rollout_marks.of(stored) == marks
+    assert marking.of(stored) == marks
 
 
 # --- What is gone back to must be there -----------------------------------------------------------
@@ -407,7 +407,7 @@ def test_what_may_be_gone_back_to_is_not_cleaned_up() -> None:
 
 
 def test_a_failure_is_watched_by_its_reason() -> None:
-    watch, key = rollout_failures.FailureWatch(), ("models", "llama")
+    watch, key = failures.FailureWatch(), ("models", "llama")
     stalled = engine().not_warm("WarmupStalled").view()
     failed = engine().not_warm("WarmupFailed").view()
     well = engine().not_warm("WarmingUp").view()

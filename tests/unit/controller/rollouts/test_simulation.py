@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from unit.controller.builders import NOW, PodWrapper, World, engine, prefetch, revision_view
-from warmpod.controller import rollout_marks, surge
 from warmpod.controller.observed import StoredRevision
-from warmpod.controller.rollout_failures import FailureWatch
-from warmpod.controller.rollout_marks import Marks
-from warmpod.controller.surge import Places
+from warmpod.controller.rollouts import marking, surge
+from warmpod.controller.rollouts.failures import FailureWatch
+from warmpod.controller.rollouts.marking import Marks
+from warmpod.controller.rollouts.surge import Places
 from warmpod.resources.names import REVISION_LABEL
 
 STEP = timedelta(seconds=5)
@@ -87,7 +87,7 @@ class Cluster:
     def _write(self, obj: dict[str, Any]) -> None:
         stored = next(s for s in self.world.stored if s.name == obj["metadata"]["name"])
         view = revision_view(stored.name, obj["metadata"].get("annotations"))
-        marks = rollout_marks.of(StoredRevision(view, stored))
+        marks = marking.of(StoredRevision(view, stored))
         self.world = replace(self.world, marks={**self.world.marks, stored.hash: marks})
 
     def _observed(self) -> World:
