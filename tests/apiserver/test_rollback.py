@@ -47,7 +47,7 @@ class Changing:
         self.view.wait_ready()
         self.first = self.live()
         wait_until("the first revision is accepted", lambda: "baseline" in self.marks(self.first),
-                   timeout_s=30, describe=lambda: self.marks(self.first))  # fmt: skip
+                   timeout_s=180, describe=lambda: self.marks(self.first))  # fmt: skip
 
     def change(self, *args: str, **rollout: object) -> None:
         changed = with_engine(self.model, args=list(args or ("--max-model-len=128",)))
@@ -59,7 +59,7 @@ class Changing:
             play(self.api, self.view.prefetch_pods())
             return self.view.condition("WeightsResident").get("status") == "True"
 
-        wait_until("the weights are there", resident, timeout_s=60, describe=self.view.conditions)
+        wait_until("the weights are there", resident, timeout_s=180, describe=self.view.conditions)
 
     def pods(self, revision: str = "") -> list[JsonObject]:
         """Those that are there to stay, of one revision or all."""
@@ -83,7 +83,7 @@ class Changing:
             return pods if len(pods) == count else []
 
         return wait_until(
-            f"{count} pods have a node", found, timeout_s=60, describe=self.view.conditions
+            f"{count} pods have a node", found, timeout_s=180, describe=self.view.conditions
         )
 
     def warm(self, pod: JsonObject, fastest: dict[str, float]) -> None:
@@ -116,7 +116,7 @@ class Changing:
         wait_until(
             f"only pods of {revision} are there",
             lambda: len(self.pods()) == len(self.pods(revision)) == count,
-            timeout_s=60,
+            timeout_s=180,
             describe=self.view.conditions,
         )
 
@@ -168,7 +168,7 @@ def test_wrong_answers_are_taken_back(api: Api, namespace: str) -> None:
     changing.change()
     (new,) = changing.placed(1, without=changing.first)
     report(api, new, WARM, "GoldenMismatch", "False", message="said B for A")
-    stalled = changing.view.wait_condition("Stalled", "True", {"RolloutRejected"}, timeout_s=90)
+    stalled = changing.view.wait_condition("Stalled", "True", {"RolloutRejected"}, timeout_s=180)
     assert "said B for A" in stalled["message"]
     changing.wait_alone(changing.first)
 
@@ -179,7 +179,7 @@ def test_without_room_pods_go_one_by_one(api: Api, namespace: str) -> None:
     changing.change()
     (new,) = changing.placed(1, without=changing.first)
     assert changing.rolling() == (0, 1)
-    said.wait_for("True", after=0, timeout_s=30, reasons={"RolloutOneByOne"})
+    said.wait_for("True", after=0, timeout_s=180, reasons={"RolloutOneByOne"})
     message = changing.view.condition("Reconciling")["message"]
     assert f"1 {GPU}" in message
     assert len(changing.pods(changing.first)) == 1, "it is judged before a second one goes"
@@ -211,7 +211,7 @@ def test_nobody_judges_while_the_operator_is_away(api: Api, namespace: str) -> N
         wait_until(
             "the new pod is Ready",
             lambda: condition_of(changing.placed(2)[0], "Ready").get("status") == "True",
-            timeout_s=30,
+            timeout_s=180,
         )
         assert len(changing.pods(changing.first)) == 1
     finally:

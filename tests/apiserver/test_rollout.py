@@ -43,7 +43,7 @@ class Rollout:
             play(self.api, (*self.view.prefetch_pods(), *self.view.engine_pods()))
             return self.view.condition("Reconciling").get("reason") == "UpToDate"
 
-        wait_until("all is done", done, timeout_s=90, describe=self.view.conditions)
+        wait_until("all is done", done, timeout_s=180, describe=self.view.conditions)
 
     def daemon_sets(self) -> list[str]:
         """Identities, by the label."""
@@ -65,7 +65,7 @@ class Rollout:
         found = wait_until(
             "the new weights' pods are on the nodes",
             scheduled,
-            timeout_s=60,
+            timeout_s=180,
             describe=self.view.conditions,
         )
         assert found is not None
@@ -89,7 +89,7 @@ class Rollout:
         wait_until(
             f"the DaemonSet {identity} is alone",
             lambda: self.daemon_sets() == [identity],
-            timeout_s=60,
+            timeout_s=180,
             describe=self.daemon_sets,
         )
 
@@ -112,7 +112,7 @@ def test_new_weights_come_to_all_nodes_before_the_first_engine_changes(
     wait_until(
         "one node is counted",
         lambda: changing.view.get()["status"]["nodes"].get("progress", "").startswith("1/2"),
-        timeout_s=30,
+        timeout_s=180,
         describe=lambda: changing.view.get()["status"]["nodes"],
     )
     assert found["reason"] in {"Prefetching", "Verifying"}
@@ -121,10 +121,10 @@ def test_new_weights_come_to_all_nodes_before_the_first_engine_changes(
     assert changing.live() == before
 
     report(api, other, RESIDENT, "Resident")
-    wait_until("the engines change", lambda: changing.live() != before, timeout_s=30)
+    wait_until("the engines change", lambda: changing.live() != before, timeout_s=180)
     changing.finish()
     changing.wait_only(one["metadata"]["labels"][PREFETCH])
-    wait_until("it is told", lambda: "WeightsReleased" in changing.events(), timeout_s=30)
+    wait_until("it is told", lambda: "WeightsReleased" in changing.events(), timeout_s=180)
 
 
 def test_other_arguments_leave_the_agents_alone(api: Api, namespace: str) -> None:
@@ -132,7 +132,7 @@ def test_other_arguments_leave_the_agents_alone(api: Api, namespace: str) -> Non
     before = changing.live()
     agents = {pod["metadata"]["uid"] for pod in changing.view.prefetch_pods()}
     api.apply(with_engine(changing.model, args=["--max-model-len=128"]))
-    wait_until("the engines change", lambda: changing.live() != before, timeout_s=30)
+    wait_until("the engines change", lambda: changing.live() != before, timeout_s=180)
     changing.finish()
     assert changing.daemon_sets() == [changing.old]
     assert {pod["metadata"]["uid"] for pod in changing.view.prefetch_pods()} == agents
@@ -145,7 +145,7 @@ def test_a_node_that_cannot_have_them_does_not_hold_up_the_others(api: Api, name
     one, other = changing.new_pods()
     report(api, one, RESIDENT, "Resident")
     report(api, other, RESIDENT, "DigestMismatch", "False")
-    wait_until("the engines change", lambda: changing.live() != before, timeout_s=30)
+    wait_until("the engines change", lambda: changing.live() != before, timeout_s=180)
 
 
 def test_reverting_unblocks(api: Api, namespace: str) -> None:
@@ -169,10 +169,12 @@ def test_a_node_that_loses_them_is_an_event(api: Api, namespace: str) -> None:
     changing = rollout(api, namespace, "losing")
     pod = changing.view.prefetch_pods()[0]
     report(api, pod, RESIDENT, "NotResident", "False")
-    wait_until("the loss is told", lambda: "ResidencyLost" in changing.events(), timeout_s=30)
+    wait_until("the loss is told", lambda: "ResidencyLost" in changing.events(), timeout_s=180)
     report(api, pod, RESIDENT, "Resident")
     wait_until(
-        "that they are back is told", lambda: "ResidencyRestored" in changing.events(), timeout_s=60
+        "that they are back is told",
+        lambda: "ResidencyRestored" in changing.events(),
+        timeout_s=180,
     )
 
 
@@ -185,5 +187,5 @@ def test_where_both_do_not_fit_the_old_weights_go_first(api: Api, namespace: str
         (new,) = changing.new_pods(1)
         assert changing.daemon_sets() == [new["metadata"]["labels"][PREFETCH]]
         assert {pod["metadata"]["uid"] for pod in changing.view.engine_pods()} == engines
-        wait_until("it is told", lambda: "WeightsSwapped" in changing.events(), timeout_s=30)
+        wait_until("it is told", lambda: "WeightsSwapped" in changing.events(), timeout_s=180)
         changing.finish()
