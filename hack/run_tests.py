@@ -90,7 +90,7 @@ IMAGES = (sys.executable, "hack/images.py")
 WORKERS = ("--numprocesses=4", "--dist=worksteal")
 UNIT = Pytest("unit", limit_s=600, options=WORKERS)
 # With thousands of generated cases, where a run in between has hundreds.
-WHOLE_UNIT = Pytest("unit", limit_s=600, options=(*WORKERS, "--hypothesis-profile=thorough"))
+WHOLE_UNIT = Pytest("unit", limit_s=900, options=(*WORKERS, "--hypothesis-profile=thorough"))
 PROCESSES = Pytest("processes", limit_s=900, options=WORKERS)
 # Compilers and package downloads hardly get in each other's way.
 BUILD = prepared("programs and images", ("hack/cluster/build",), (*IMAGES, "--no-push"))
@@ -99,7 +99,7 @@ PREPARATIONS = (
     prepared("push of the images", IMAGES),
     prepared("install", (sys.executable, "hack/install.py")),
 )
-ON_CLUSTER = (Pytest("apiserver", limit_s=900), Pytest("cluster", limit_s=3600))
+ON_CLUSTER = (Pytest("apiserver", limit_s=1200), Pytest("cluster", limit_s=4200))
 
 
 def main() -> int:
