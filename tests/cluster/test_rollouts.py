@@ -113,10 +113,14 @@ def test_with_none_to_spare_and_one_pod_there_is_a_gap_and_an_end(
         rollout.wait_replaced()
 
 
+# Each with room for one pod more, or with none.
 @pytest.mark.parametrize(
-    ("gpus", "replicas"), [pytest.param(2, 1, id="spare"), pytest.param(2, 2, id="full")]
+    ("gpus", "replicas", "fault"),
+    [
+        pytest.param(2, 1 + number % 2, fault, id=f"{fault}, {'full' if number % 2 else 'spare'}")
+        for number, fault in enumerate(BROKEN)
+    ],
 )
-@pytest.mark.parametrize("fault", BROKEN)
 def test_a_broken_version_is_taken_back(
     api: Api, create: Create, namespace: str, gpus: int, replicas: int, fault: str
 ) -> None:
@@ -131,12 +135,8 @@ def test_a_broken_version_is_taken_back(
         assert len(rollout.pods() & rollout.old) >= (1 if gpus == replicas else replicas)
 
 
-@pytest.mark.parametrize(
-    ("gpus", "replicas"), [pytest.param(2, 1, id="spare"), pytest.param(2, 2, id="full")]
-)
-def test_a_slower_version_is_taken_back(
-    api: Api, create: Create, namespace: str, gpus: int, replicas: int
-) -> None:
+def test_a_slower_version_is_taken_back(api: Api, create: Create, namespace: str) -> None:
+    gpus, replicas = 2, 2
     with fake_gpus(api, gpus):
         rollout = Rollout(create, namespace, replicas)
         with rollout.traffic() as traffic:
