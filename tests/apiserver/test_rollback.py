@@ -31,6 +31,17 @@ def nodes(api: Api) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True)
+def free_devices(api: Api, nodes: None) -> None:
+    """The namespace of the test before is deleted, and its pods may still have the devices."""
+
+    def free() -> bool:
+        pods = api.list("Pod", selector="warmpod.io/component=engine")
+        return not any("-gpu" in pod["spec"].get("nodeName", "") for pod in pods)
+
+    wait_until("all devices are free", free, timeout_s=180)
+
+
 class Changing:
     """A WarmModel with pods of one device each, which serve."""
 
