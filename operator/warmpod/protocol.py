@@ -69,6 +69,8 @@ STAGE_ROOT_MOUNT = "/run/warmpod-staged"
 # What the node has there: a tmpfs that every Linux has, and a disk, which outlives the pods.
 NODE_ROOT = "/dev/shm/warmpod"  # noqa: S108 - not a temporary file
 STAGE_ROOT = "/var/lib/warmpod/weights"
+# One folder a set of weights whose source can be replaced: what its path begins in.
+LOOKUP_MOUNT = "/run/warmpod-lookups"
 # One folder a set of weights whose source has a Secret, with a file for each key of it.
 CREDENTIALS_MOUNT = "/run/warmpod-credentials"
 # One folder a pull secret, by number.

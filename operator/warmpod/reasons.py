@@ -352,6 +352,11 @@ PATH_MISMATCH = Reason(
     "There is no model where the spec says, or what is there cannot be laid out as files.",
     "Correct the field of spec.model that the message names.",
 )
+SOURCE_REPLACED = Reason(
+    "SourceReplaced",
+    "Another directory is at the path of the source than the one that the agent verified.",
+    "Nothing to do: the agent starts again by itself, and verifies what is there now.",
+)
 
 # --- Found by the operator: input it cannot act on ------------------------------------------------
 

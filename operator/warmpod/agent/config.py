@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from warmpod import protocol
+from warmpod.agent.lookup import Lookup
 from warmpod.agent.origin import Origin
 from warmpod.protocol import AGENT_CONFIG_VARIABLE, AGENT_PORT
 
@@ -29,7 +30,8 @@ class WeightSet:
     """The files of one model. They lie in `source`, where the agent brings them first when they
     are `remote`; `key` names their directory among the node's copies, `target` the pod's copy
     (fill). `credentials` is a folder that may appear later; `verify` asks for a signature.
-    `origin` is where the files come from; None in templates from before it was rendered."""
+    `origin` is where the files come from; None in templates from before it was rendered.
+    `lookup`: how the path of `source` is looked up again; None where that is not done."""
 
     name: str
     source: Path
@@ -39,6 +41,7 @@ class WeightSet:
     credentials: Path | None = None
     verify: Mapping[str, Any] | None = None
     origin: Origin | None = None
+    lookup: Lookup | None = None
 
 
 @dataclass(frozen=True)
@@ -133,6 +136,13 @@ def _origin(value: Any) -> Origin:
         raise ConfigError(f": {error} is missing") from error
 
 
+def _lookup(value: Any) -> Lookup:
+    try:
+        return Lookup.from_document(_mapping(value))
+    except KeyError as error:
+        raise ConfigError(f": {error} is missing") from error
+
+
 _CONVERSIONS: Mapping[str, Callable[[Any], object]] = {
     "medium": Medium,
     "sets": _sets,
@@ -142,6 +152,7 @@ _CONVERSIONS: Mapping[str, Callable[[Any], object]] = {
     "remote": _mapping,
     "verify": _mapping,
     "origin": _origin,
+    "lookup": _lookup,
     "source": Path,
     "node_root": Path,
     "stage_root": Path,

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from warmpod.agent.lookup import Lookup, SourceReplaced, Standing
 from warmpod.agent.origin import Origin
 from warmpod.agent.progress import Progress, Stage
 from warmpod.agent.weights import Check, Doubts, Survey, objected, unchecked
@@ -24,15 +25,18 @@ class InPlaceWeights:
         receipt_path: Path,
         origin: Origin | None = None,
         check: Check = unchecked,
+        lookup: Lookup | None = None,
     ) -> None:
         self.directory = directory
         self.origin = origin
         self._check = check
+        self._standing = Standing(lookup, directory, origin)
         self.doubts = Doubts()
         self._receipt_path = receipt_path
         self._receipt = receipts.load(receipt_path)
 
     def survey(self) -> Survey:
+        self._look_up()
         expected = expectations(self.directory)
         if expected.findings:
             return Survey(expected, expected.findings)
@@ -41,6 +45,7 @@ class InPlaceWeights:
         return objected(survey, self.directory, self._check)
 
     def prepare(self, progress: Progress) -> Survey:
+        self._look_up()
         expected = expectations(self.directory)
         if expected.findings:
             return Survey(expected, expected.findings)
@@ -50,10 +55,19 @@ class InPlaceWeights:
                 progress.begin(Stage.VERIFYING, expected.size)
             result = verify(self.directory, expected, receipt, progress.watch)
             self._keep(result.receipt)
+        self._look_up()  # reading may have taken minutes
         return objected(Survey(expected, result.findings), self.directory, self._check)
 
     def known(self) -> Receipt:
         return self._receipt
+
+    def _look_up(self) -> None:
+        try:
+            self._standing.check()
+        except SourceReplaced:
+            # Inodes of files that are gone are given to new ones: the next agent must read all.
+            self._receipt_path.unlink(missing_ok=True)
+            raise
 
     def _keep(self, receipt: Receipt) -> None:
         if receipt == self._receipt:

@@ -13,6 +13,7 @@ from warmpod.agent import memory
 from warmpod.agent.config import Medium
 from warmpod.agent.filling import NoRoom
 from warmpod.agent.lifecycle import Facts, Verdict, decide
+from warmpod.agent.lookup import SourceReplaced
 from warmpod.agent.progress import Progress, Snapshot, Stage
 from warmpod.agent.residency import Holder
 from warmpod.agent.scrub import changed_content
@@ -59,9 +60,13 @@ class Keeper:
             return self._facts
 
     def look(self) -> None:
-        """Raises Cancelled when the process stops."""
+        """Raises Cancelled when the process stops, and SourceReplaced when it has to end."""
         try:
             facts = self._look()
+        except SourceReplaced as error:
+            self._publish(self._failed(reasons.SOURCE_REPLACED, str(error)))
+            self._tell()
+            raise
         except SourceError as error:
             facts = self._failed(error.reason, str(error))
         except NoRoom as error:

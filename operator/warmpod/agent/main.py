@@ -9,6 +9,7 @@ import sys
 
 from warmpod.agent import fill
 from warmpod.agent.config import AgentConfig, ConfigError
+from warmpod.agent.lookup import SourceReplaced
 from warmpod.agent.service import Service
 from warmpod.podstatus import OwnPod, PodStatusError
 
@@ -37,7 +38,7 @@ def run(arguments: list[str]) -> int:
         if command == "fill":
             return fill.run(config)
         asyncio.run(_serve(config))
-    except (ConfigError, PodStatusError) as error:
+    except (ConfigError, PodStatusError, SourceReplaced) as error:
         log.error("%s", error)
         return 1
     return 0

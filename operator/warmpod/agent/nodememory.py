@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from warmpod.agent.filling import NoRoom, TargetFull, fill, missing_of
+from warmpod.agent.lookup import SourceReplaced
 from warmpod.agent.nodecopy import NodeCopies
 from warmpod.agent.progress import Progress, Stage
 from warmpod.agent.weights import Doubts, Pinned, Survey, Weights
@@ -24,6 +28,7 @@ class NodeMemoryWeights:
         self._origin = origin
         self._copies = copies
         self._key = key
+        self._seen: Receipt | None = None
         self._bad: list[tuple[Finding, Seen]] = []
 
     @property
@@ -32,17 +37,17 @@ class NodeMemoryWeights:
 
     def survey(self) -> Survey:
         self._copies.join()
-        origin = self._origin.survey()
+        with self._standing():
+            origin = self._origin.survey()
         if origin.findings:
             return origin
-        return Survey(
-            origin.expected,
-            self.doubts.beside(missing_of(self.directory, origin.expected, self.known())),
-            repairs=True,
-        )
+        self._seen = self.known()
+        missing = missing_of(self.directory, origin.expected, self._seen)
+        return Survey(origin.expected, self.doubts.beside(missing), repairs=True)
 
     def prepare(self, progress: Progress) -> Survey:
-        origin = self._origin.prepare(progress)
+        with self._standing():
+            origin = self._origin.prepare(progress)
         if origin.findings:
             return origin
         if bad := self._still_bad():
@@ -52,9 +57,24 @@ class NodeMemoryWeights:
             if not self.survey().findings:
                 return origin
             bad = self._fill(origin.expected, progress)
+            self._seen = self.known()
         self._bad = [(finding, self._identity(finding)) for finding in bad]
         self._origin.doubts.add(bad)
         return Survey(origin.expected, bad)
+
+    @contextmanager
+    def _standing(self) -> Iterator[None]:
+        """Whoever no longer has what its path leads to must not repair the copy, which another
+        agent may have made of just that; so the origin is asked first, and also by the one that
+        waited to write."""
+        try:
+            yield
+        except SourceReplaced:
+            # Without a manifest nothing else says that the copy is of another directory. One that
+            # this agent has not seen was made since, by an agent that has the present one.
+            if self.known() == self._seen:
+                (self.directory / RECEIPT_NAME).unlink(missing_ok=True)
+            raise
 
     def _fill(self, expected: Expectations, progress: Progress) -> tuple[Finding, ...]:
         def begin(total: int) -> None:

@@ -15,6 +15,7 @@ from aiohttp import web
 from warmpod.agent.config import AgentConfig, WeightSet
 from warmpod.agent.keeper import Keeper
 from warmpod.agent.lifecycle import Verdict, combine, decide
+from warmpod.agent.lookup import SourceReplaced
 from warmpod.agent.progress import Cancelled, Progress
 from warmpod.agent.scrub import background
 from warmpod.agent.server import make_application
@@ -47,9 +48,10 @@ class Service:
         self._keepers = {weights.name: self._keeper(weights) for weights in config.sets}
         self._stopping = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._replaced: SourceReplaced | None = None
 
     async def run(self) -> None:
-        """Until SIGTERM or SIGINT."""
+        """Until SIGTERM or SIGINT. Raises SourceReplaced when only a new container helps."""
         self._loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self.stop)
@@ -60,6 +62,8 @@ class Service:
             await web.TCPSite(runner, port=self._config.port).start()
             await self._work()
             await self._say_farewell()
+            if self._replaced is not None:
+                raise self._replaced
         finally:
             for copies in self._copies:
                 copies.close()
@@ -79,7 +83,7 @@ class Service:
     def _state(self) -> AgentState:
         sets = tuple(self._state_of(weights) for weights in self._config.sets)
         verdict = combine([(each.name, each.verdict) for each in sets])
-        if self._stopping.is_set():
+        if self._stopping.is_set() and self._replaced is None:
             verdict = Verdict(False, verdict.reason, "the agent is stopping")
         return AgentState(verdict, sets)
 
@@ -118,7 +122,11 @@ class Service:
                     task.cancel()
 
     async def _look(self, executor: Executor, keeper: Keeper) -> None:
-        await self._again_and_again(executor, keeper.look, self._config.look_seconds)
+        try:
+            await self._again_and_again(executor, keeper.look, self._config.look_seconds)
+        except SourceReplaced as error:
+            self._replaced = error
+            self.stop()
 
     async def _scrub(self, executor: Executor, keeper: Keeper) -> None:
         period = self._config.scrub_seconds

@@ -45,7 +45,7 @@ def place(config: AgentConfig, weights: WeightSet, copies: Copies, watch: Watch)
     origin = (
         _origin(config, weights, copies, check)
         if weights.remote is not None
-        else Untouched(weights.source, weights.origin, check)
+        else Untouched(weights.source, weights.origin, check, weights.lookup)
     )
     return NodeMemoryWeights(origin, copies.memory, weights.key)
 
@@ -55,8 +55,16 @@ def _origin(config: AgentConfig, weights: WeightSet, copies: Copies, check: Chec
         return StagedWeights(
             copies.staged, weights.key, weights.remote, weights.credentials, weights.origin
         )
-    receipt = config.state_dir / f"receipt-{weights.name}.json"
-    return InPlaceWeights(weights.source, receipt, weights.origin, check)
+    receipt = config.state_dir / f"receipt-{_owner(weights)}.json"
+    return InPlaceWeights(weights.source, receipt, weights.origin, check, weights.lookup)
+
+
+def _owner(weights: WeightSet) -> str:
+    """Whose receipt it is: of a directory that may be replaced, that one's and no other's."""
+    if weights.lookup is None or not weights.source.is_dir():
+        return weights.name
+    facts = weights.source.stat()
+    return f"{weights.name}-{facts.st_dev:x}-{facts.st_ino:x}"
 
 
 def _check(config: AgentConfig, weights: WeightSet, watch: Watch) -> Check:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from warmpod.agent.lookup import Lookup, Standing
 from warmpod.agent.origin import Origin
 from warmpod.agent.progress import Progress
 from warmpod.weights.findings import Finding
@@ -99,11 +100,11 @@ class Weights(Protocol):
         """Of a repository only; None also while nothing is staged."""
 
     def survey(self) -> Survey:
-        """Look without reading content."""
+        """Look without reading content. Raises SourceError, SourceReplaced."""
 
     def prepare(self, progress: Progress) -> Survey:
         """Put right what can be put right, and tell what is left. Begins a stage only when
-        content has to be read. Raises SourceError, NoRoom, OSError, Cancelled."""
+        content has to be read. Raises SourceError, SourceReplaced, NoRoom, OSError, Cancelled."""
 
     def known(self) -> Receipt:
         """What was read since the node started."""
@@ -115,14 +116,20 @@ class Untouched:
     pinned = None
 
     def __init__(
-        self, directory: Path, origin: Origin | None = None, check: Check = unchecked
+        self,
+        directory: Path,
+        origin: Origin | None = None,
+        check: Check = unchecked,
+        lookup: Lookup | None = None,
     ) -> None:
         self.directory = directory
+        self._standing = Standing(lookup, directory, origin)
         self._check = check
         self.doubts = Doubts()
         self.origin = origin
 
     def survey(self) -> Survey:
+        self._standing.check()
         expected = expectations(self.directory)
         return objected(Survey(expected, expected.findings), self.directory, self._check)
 

@@ -178,6 +178,7 @@ _ORDER = (
     reasons.NODE_NOT_RESPONDING,
     reasons.IMAGE_REMOVED,
     reasons.RESIDENCY_NOT_MEASURABLE,
+    reasons.SOURCE_REPLACED,
     reasons.NOT_RESIDENT,
     *NOTICES,
 )
@@ -208,6 +209,8 @@ _PATIENCE: dict[str, timedelta | None] = {
     reasons.RESIDENCY_NOT_MEASURABLE: None,
     # The agent brings them back in the time that a disk takes, unless something takes them again.
     reasons.NOT_RESIDENT: timedelta(minutes=30),
+    # The kubelet's back-off between two starts of a container is five minutes at most.
+    reasons.SOURCE_REPLACED: timedelta(minutes=10),
     **dict.fromkeys(NOTICES),
 }
 

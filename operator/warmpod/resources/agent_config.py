@@ -17,7 +17,7 @@ from warmpod.protocol import (
     STAGE_ROOT,
     STAGE_ROOT_MOUNT,
 )
-from warmpod.resources import agent_secrets
+from warmpod.resources import agent_secrets, lookups
 from warmpod.resources.rendering import Rendering
 from warmpod.resources.weight_sets import WeightSet
 
@@ -44,6 +44,7 @@ def variable(rendering: Rendering) -> dict[str, Any]:
 
 
 def _set(rendering: Rendering, item: WeightSet) -> dict[str, Any]:
+    lookup = lookups.of(item)
     return {
         "name": item.name,
         "source": item.path,
@@ -53,7 +54,7 @@ def _set(rendering: Rendering, item: WeightSet) -> dict[str, Any]:
         "credentials": item.credentials,
         "verify": _verify(rendering, item),
         "origin": _origin(rendering, item),
-    }
+    } | ({"lookup": lookup.document()} if lookup is not None else {})
 
 
 def _remote(item: WeightSet) -> dict[str, Any] | None:

@@ -6,13 +6,14 @@ from typing import Any
 
 from warmpod.protocol import FILL_MOUNT, NODE_ROOT, NODE_ROOT_MOUNT, RECEIPT_NAME
 from warmpod.quantity import from_bytes, to_bytes
-from warmpod.resources import source_volumes
+from warmpod.resources import lookups, source_volumes
 from warmpod.resources.rendering import Rendering, mount
 from warmpod.resources.source_volumes import host_path, set_mount, set_volume
 from warmpod.resources.weight_sets import WeightSet
 
 _WEIGHTS = "warmpod-weights"
 _SOURCE = "warmpod-model"
+_LOOKUP = "warmpod-lookup"
 _NODE = "warmpod-node"
 _MEBIBYTE = 1024**2
 _FILES_OVERHEAD = 32 * _MEBIBYTE
@@ -64,6 +65,7 @@ def agent_volumes(rendering: Rendering) -> list[dict[str, Any]]:
     spec = rendering.model.spec
     return [
         *(set_volume(rendering, item, _source(item)) for item in _in_place(rendering)),
+        *(volume for item in rendering.sets for volume in lookups.volumes(item, _lookup(item))),
         *source_volumes.stage_volumes(spec),
         *([host_path(_NODE, NODE_ROOT)] if spec.weights.medium == "NodeMemory" else []),
     ]
@@ -73,6 +75,11 @@ def agent_mounts(rendering: Rendering) -> list[dict[str, Any]]:
     spec = rendering.model.spec
     return [
         *(set_mount(rendering, item, _source(item), item.path) for item in _in_place(rendering)),
+        *(
+            again
+            for item in rendering.sets
+            for again in lookups.mounts(item, _lookup(item), _source(item))
+        ),
         *source_volumes.stage_mounts(spec),
         *([mount(_NODE, NODE_ROOT_MOUNT)] if spec.weights.medium == "NodeMemory" else []),
     ]
@@ -80,7 +87,7 @@ def agent_mounts(rendering: Rendering) -> list[dict[str, Any]]:
 
 def volume_names(suffix: str) -> frozenset[str]:
     """Of the volumes with the files of the set that has this suffix, in whichever pod."""
-    return frozenset({f"{_WEIGHTS}{suffix}", f"{_SOURCE}{suffix}"})
+    return frozenset(f"{name}{suffix}" for name in (_WEIGHTS, _SOURCE, _LOOKUP))
 
 
 def receipt_paths(rendering: Rendering) -> list[str]:
@@ -127,6 +134,10 @@ def _weights(item: WeightSet) -> str:
 
 def _source(item: WeightSet) -> str:
     return f"{_SOURCE}{item.suffix}"
+
+
+def _lookup(item: WeightSet) -> str:
+    return f"{_LOOKUP}{item.suffix}"
 
 
 def _size(rendering: Rendering) -> int:

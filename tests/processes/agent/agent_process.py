@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from forking import end, fork
 
 from support.pod_api import IDENTITY
 from warmpod.agent import keeper
-from warmpod.agent.config import AgentConfig
+from warmpod.agent.config import AgentConfig, WeightSet
 from warmpod.agent.progress import Progress
 from warmpod.agent.service import Service
 from warmpod.podstatus import OwnPod
@@ -39,6 +40,11 @@ class Agent:
         """Send a signal and wait for the end."""
         await asyncio.to_thread(end, self._process, number)
 
+    async def ended(self) -> int | None:
+        """Wait until it ends by itself, and give its exit code; None where it does not."""
+        await asyncio.to_thread(self._process.join, 20)
+        return self._process.exitcode
+
 
 def _serve(config: AgentConfig, surroundings: Surroundings) -> None:
     hashing.PIECE_BYTES = PIECE_BYTES
@@ -51,4 +57,13 @@ def _serve(config: AgentConfig, surroundings: Surroundings) -> None:
 
     Progress.watch = slowly  # type: ignore[method-assign]
     pod = OwnPod(IDENTITY, surroundings.api_url, surroundings.account, "warmpod-agent")
-    asyncio.run(Service(config, pod).run())
+    sets = tuple(_mounted(weights) for weights in config.sets)
+    asyncio.run(Service(replace(config, sets=sets), pod).run())
+
+
+def _mounted(weights: WeightSet) -> WeightSet:
+    """With the source as a container has it: a directory, whatever becomes of its name."""
+    if weights.lookup is None:
+        return weights
+    directory = os.open(weights.source, os.O_RDONLY | os.O_DIRECTORY)
+    return replace(weights, source=Path(f"/proc/self/fd/{directory}"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -52,6 +52,13 @@ class Scene:
         found.pop(MANIFEST_NAME, None)
         return found == self._content
 
+    def replace_source(self, put: Callable[[Path, Path], None]) -> None:
+        """By files of the same names and sizes. `put` is given these, and where to."""
+        (weights,) = self.config.sets
+        following = weights.source.with_name("following")
+        self._content = make_source(following, seed=SHARDS)
+        put(following, weights.source)
+
     def complaints(self) -> list[str]:
         """What must never be so, at whatever moment the agent was killed."""
         found = list(self.wrong)
@@ -83,6 +90,15 @@ class Scene:
     async def until_resident(self) -> None:
         """Wait until the agent that was started last has reported so."""
         await until(lambda: self._condition().get("status") == "True", self._condition)
+
+    async def until_said(self, reason: str) -> None:
+        await until(lambda: self._condition().get("reason") == reason, self._condition)
+
+    def beside(self, config: AgentConfig, api: FakeApi) -> Scene:
+        """The same node, with the agent of another WarmModel."""
+        other = Scene(self._folder, config, self._content)
+        other.api = api
+        return other
 
     def _condition(self) -> dict[str, object]:
         assert self.api is not None
@@ -125,11 +141,11 @@ def _config(folder: Path, medium: Medium, url: str | None) -> AgentConfig:
     )
 
 
-def make_source(folder: Path) -> dict[str, bytes]:
+def make_source(folder: Path, seed: int = 0) -> dict[str, bytes]:
     """Files that differ from each other, and the manifest beside them."""
     folder.mkdir(parents=True)
     content = {
-        f"model-{number}.safetensors": random.Random(number).randbytes(SHARD_BYTES)
+        f"model-{number}.safetensors": random.Random(seed + number).randbytes(SHARD_BYTES)
         for number in range(SHARDS)
     } | {"config.json": b"{}"}
     for name, data in content.items():

@@ -68,6 +68,11 @@ def test_absent_and_null_fields_have_defaults() -> None:
         (GOOD | {"sets": [IN_PLACE | {"key": ""}]}, r"\.key: must be one plain directory name"),
         (GOOD | {"sets": [IN_PLACE | {"key": "../x"}]}, r"\.key: must be one plain directory"),
         (GOOD | {"sets": [IN_PLACE | {"key": ".refs"}]}, r"\.key: must be one plain directory"),
+        (
+            GOOD | {"sets": [IN_PLACE | {"lookup": 7}]},
+            r"\.sets\[0\]\.lookup: must be a JSON object",
+        ),
+        (GOOD | {"sets": [IN_PLACE | {"lookup": {"root": "/x"}}]}, r"\.lookup: 'path' is missing"),
         (GOOD | {"sets": [IN_PLACE, IN_PLACE]}, r"\.sets: a name occurs twice"),
     ],
 )

@@ -5,7 +5,7 @@ import contextlib
 import fcntl
 import os
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +22,7 @@ from warmpod.agent import filling
 from warmpod.agent import service as service_module
 from warmpod.agent.config import AgentConfig, Medium, WeightSet
 from warmpod.agent.keeper import Keeper
+from warmpod.agent.lookup import Lookup, SourceReplaced
 from warmpod.agent.nodecopy import NodeCopies
 from warmpod.agent.origin import Kind, Origin
 from warmpod.agent.residency import Holder, Measurement
@@ -105,6 +106,14 @@ def config(tmp_path: Path, source: Path) -> AgentConfig:
         port=unused_port(),
         look_seconds=0.05,
     )
+
+
+@contextlib.contextmanager
+def held(directory: Path) -> Iterator[Path]:
+    """As a container has it: this one, whatever becomes of its name."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    yield Path(f"/proc/self/fd/{descriptor}")
+    os.close(descriptor)
 
 
 async def until(condition: Callable[[], Awaitable[bool] | bool]) -> None:
@@ -228,6 +237,30 @@ async def test_files_that_change_under_a_ready_agent(config, source, api, tmp_pa
         await until(lambda: agent.says(reasons.DIGEST_MISMATCH))
         (source / SHARDS[0]).write_bytes(good)
         await until(agent.ready)
+
+
+@pytest.mark.parametrize("medium", list(Medium))
+async def test_a_replaced_source_is_told_and_ends_the_agent(
+    config, source, api, tmp_path, medium
+) -> None:
+    """Only a new container has what is at the path now; the next agent reads all of it."""
+    shutil.copytree(source, tmp_path / "next")
+    with held(source) as directory:
+        weights = replace(config.sets[0], source=directory, lookup=Lookup(tmp_path, "source"))
+        config = replace(config, medium=medium, sets=(weights,))
+        service = make_service(config, api, tmp_path)
+        task = asyncio.create_task(service.run())
+        await until(Agent(config, service).ready)
+        source.rename(tmp_path / "old")
+        await until(lambda: ("False", reasons.PATH_MISMATCH) in [c[:2] for c in api.conditions])
+        (tmp_path / "next").rename(source)
+        async with asyncio.timeout(20):
+            with pytest.raises(SourceReplaced):
+                await task
+    assert api.conditions[-1][:2] == ("False", reasons.SOURCE_REPLACED)
+    assert "another directory is at" in api.conditions[-1][2]
+    assert list(config.state_dir.iterdir()) == []
+    assert not (config.node_root / "abc" / RECEIPT_NAME).exists()
 
 
 async def test_dropped_pages_are_told_and_read_again(config, api, tmp_path, monkeypatch) -> None:

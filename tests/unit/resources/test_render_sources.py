@@ -24,6 +24,7 @@ from unit.resources.samples import (
     volumes,
     warm_model,
 )
+from warmpod.agent.lookup import Lookup
 from warmpod.agent.origin import Origin
 from warmpod.api import WarmModel
 from warmpod.resources import weight_sets
@@ -156,6 +157,51 @@ def test_a_path_of_the_node_must_be_there() -> None:
     assert mounted(engine_spec(model), "engine", "/models/llama")[0] == volume
     found, mount = mounted(prefetch_spec(model), "agent", "/run/warmpod-sources/llama")
     assert (found, mount["readOnly"]) == (volume, True)
+
+
+@EVERY_MEDIUM
+@pytest.mark.parametrize(
+    ("source", "volume", "lookup"),
+    [
+        (
+            "claim",
+            {"persistentVolumeClaim": {"claimName": "models", "readOnly": True}},
+            {"path": "llama/1", "place": ""},
+        ),
+        (
+            "nodePath",
+            {"hostPath": {"path": "/data", "type": ""}},
+            {"path": "llama", "place": "/data"},
+        ),
+    ],
+)
+def test_the_agent_looks_up_again_what_can_be_replaced(
+    source: str, medium: str, volume: Json, lookup: Json
+) -> None:
+    spec = prefetch_spec(of(source, medium))
+    (found,) = config_of(spec, "agent")["sets"]
+    assert found["lookup"] == {"root": "/run/warmpod-lookups/llama", **lookup}
+    assert Lookup.from_document(found["lookup"]).path == lookup["path"]
+    above, mount = mounted(spec, "agent", "/run/warmpod-lookups/llama")
+    assert above == volume
+    assert mount.keys() == {"name", "mountPath", "readOnly"}
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        {"nodePath": {"path": "/llama/"}},
+        {"nodePath": {"path": "/var/lib/llama"}},
+        {"persistentVolumeClaim": {"claimName": "models"}},
+        *(SOURCES[source] for source in ("image", *REMOTE)),
+    ],
+)
+def test_what_cannot_be_replaced_or_lies_among_other_mounts_is_not_looked_up(model: Json) -> None:
+    spec = prefetch_spec(warm_model(model=model))
+    assert not [path for path in mounts(container(spec, "agent")) if "lookups" in path]
+    assert not [volume for volume in volumes(spec) if "lookup" in volume]
+    (found,) = config_of(spec, "agent")["sets"]
+    assert "lookup" not in found
 
 
 @pytest.mark.parametrize("source", REMOTE)
