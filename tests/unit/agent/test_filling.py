@@ -99,7 +99,7 @@ def test_a_doubted_file_is_read_again_and_only_copied_if_it_is_bad(
 ) -> None:
     fill(source, target, expected, unwatched)
     facts = (target / SHARDS[0]).stat()
-    spoil_unseen(target / SHARDS[0])
+    spoil_unseen(target / SHARDS[0], monkeypatch)
     assert (target / SHARDS[0]).stat().st_mtime_ns == facts.st_mtime_ns
     assert is_filled(target, expected)
     copies = CountingCopies(monkeypatch)

@@ -495,26 +495,26 @@ async def test_a_loss_is_repaired_also_when_the_api_server_is_away(
         api.patch_status = 200
 
 
-async def test_a_scrub_finds_what_no_look_can_see(on_node, api, tmp_path) -> None:
+async def test_a_scrub_finds_what_no_look_can_see(on_node, api, tmp_path, monkeypatch) -> None:
     shard = on_node.node_root / "abc" / SHARDS[0]
     async with running(replace(on_node, scrub_seconds=0.2), api, tmp_path) as agent:
         await until(agent.ready)
         await until(lambda: reasons.RESIDENT in api.reasons)
         api.conditions.clear()
-        spoil_unseen(shard)
+        spoil_unseen(shard, monkeypatch)
         await until(lambda: reasons.RESIDENT in api.reasons)
     assert transitions(api)[0] == ("False", reasons.DIGEST_MISMATCH)
     assert shard.read_bytes() == b"\x01" * 9000
 
 
 async def test_an_image_that_went_bad_is_told_with_what_to_do(
-    config, source, api, tmp_path
+    config, source, api, tmp_path, monkeypatch
 ) -> None:
     image = replace(config.sets[0], origin=Origin(Kind.IMAGE, "registry/tiny@sha256:1"))
     scrubbed = replace(config, sets=(image,), scrub_seconds=0.1)
     async with running(scrubbed, api, tmp_path) as agent:
         await until(agent.ready)
-        spoil_unseen(source / SHARDS[0])
+        spoil_unseen(source / SHARDS[0], monkeypatch)
         await until(lambda: agent.says(reasons.DIGEST_MISMATCH))
         await until(lambda: "crictl rmi registry/tiny@sha256:1" in api.conditions[-1][2])
         assert not await agent.ready()

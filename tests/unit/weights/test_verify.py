@@ -212,7 +212,7 @@ def boot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-SEEN = [Seen("a", 1, 2, 3, "0"), Seen("b", 1, 2, 4, "0")]
+SEEN = [Seen("a", 1, 2, 2, 3, "0"), Seen("b", 1, 2, 2, 4, "0")]
 
 
 def test_a_receipt_says_nothing_after_the_node_has_started_again(
@@ -278,7 +278,7 @@ def test_an_unusable_receipt_is_an_empty_one(tmp_path: Path, content: str) -> No
     assert receipt.load(path) == Receipt()
     path.write_text(content)
     assert receipt.load(path) == Receipt()
-    assert Receipt() != Receipt([Seen("a", 1, 1, 1, "0")])
+    assert Receipt() != Receipt([Seen("a", 1, 1, 1, 1, "0")])
 
 
 def test_a_summary_is_bounded() -> None:

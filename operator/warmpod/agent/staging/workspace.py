@@ -40,8 +40,9 @@ class Workspace:
         self._load()
 
     def known(self, file: RemoteFile) -> str | None:
-        """SHA-256 of the file if it is there, in that version and untouched."""
-        return self._known_as(file.path, file.identity)
+        """SHA-256 of the file if it is there, in that version and untouched. Where nothing tells
+        versions apart it may be another one than the rest will be."""
+        return self._known_as(file.path, file.identity) if file.identity else None
 
     def whole(self, identity: str) -> Manifest | None:
         """The manifest, if all of its files are known to be of that one version."""
