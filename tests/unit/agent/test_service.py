@@ -16,7 +16,13 @@ from aiohttp import web
 from aiohttp.test_utils import unused_port
 
 from unit.agent.users import used
-from unit.weights.models import SHARDS, make_model, spoil_unseen
+from unit.weights.models import (
+    SHARDS,
+    as_of_an_earlier_version,
+    make_model,
+    rewrite_in_time,
+    spoil_unseen,
+)
 from warmpod import reasons
 from warmpod.agent import filling
 from warmpod.agent import service as service_module
@@ -30,7 +36,7 @@ from warmpod.agent.staging import SourceError
 from warmpod.podstatus import ConditionReporter, OwnPod
 from warmpod.podstatus.own_pod import PodIdentity
 from warmpod.protocol import RECEIPT_NAME, USERS_LOCK
-from warmpod.weights import manifest
+from warmpod.weights import manifest, verify
 
 
 class Api:
@@ -230,6 +236,40 @@ async def test_files_that_change_under_a_ready_agent(config, source, api, tmp_pa
         await until(agent.ready)
 
 
+@pytest.mark.parametrize("medium", [Medium.IMAGE, Medium.POD_MEMORY])
+async def test_files_that_are_rewritten_with_their_time_set_back(
+    config, source, api, tmp_path, medium
+) -> None:
+    async with running(replace(config, medium=medium), api, tmp_path) as agent:
+        await until(agent.ready)
+        rewrite_in_time(source / SHARDS[0])
+        await until(lambda: agent.says(reasons.DIGEST_MISMATCH))
+        rewrite_in_time(source / SHARDS[0])  # which is the content of before
+        await until(agent.ready)
+
+
+async def test_the_receipt_of_an_agent_before_this_version_is_made_anew(
+    config, api, tmp_path, monkeypatch
+) -> None:
+    receipt = config.state_dir / "receipt-tiny.json"
+    async with running(config, api, tmp_path) as agent:
+        await until(agent.ready)
+    as_of_an_earlier_version(receipt)
+    hashed: list[str] = []
+    plain = verify.sha256_of_open
+
+    def noted(file, *arguments, **options) -> str:
+        hashed.append(Path(file.name).name)
+        return plain(file, *arguments, **options)
+
+    monkeypatch.setattr(verify, "sha256_of_open", noted)
+    for read in (5, 0):
+        async with running(config, api, tmp_path) as agent:
+            await until(agent.ready)
+        assert len(hashed) == read
+        hashed.clear()
+
+
 async def test_dropped_pages_are_told_and_read_again(config, api, tmp_path, monkeypatch) -> None:
     async with running(config, api, tmp_path) as agent:
         await until(agent.ready)
@@ -293,6 +333,18 @@ async def test_a_file_that_is_deleted_from_node_memory_comes_back(on_node, api, 
         await until(agent.ready)
     assert lock.stat().st_ino == locked
     assert USERS_LOCK not in (on_node.node_root / "abc" / RECEIPT_NAME).read_text()
+
+
+async def test_a_copy_that_is_rewritten_with_its_time_set_back_is_made_again(
+    on_node, api, tmp_path
+) -> None:
+    shard = on_node.node_root / "abc" / SHARDS[0]
+    async with running(on_node, api, tmp_path) as agent:
+        await until(agent.ready)
+        good = shard.read_bytes()
+        rewrite_in_time(shard)
+        await until(lambda: shard.read_bytes() == good)
+        await until(agent.ready)
 
 
 async def test_a_bad_image_is_not_copied_again_at_each_look(

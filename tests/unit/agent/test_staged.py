@@ -208,9 +208,7 @@ def test_a_lost_manifest_costs_no_download(staged, source) -> None:
     assert source.brought == []
 
 
-def test_a_doubted_file_is_read_and_fetched_again_if_it_is_bad(
-    staged, source, monkeypatch
-) -> None:
+def test_a_doubted_file_is_read_and_fetched_again_if_it_is_bad(staged, source, monkeypatch) -> None:
     spoil_unseen(staged.directory / SHARDS[1], monkeypatch)
     assert staged.survey().findings == ()
     doubt = Finding(SHARDS[1], reasons.DIGEST_MISMATCH, "sha256 is 1")
