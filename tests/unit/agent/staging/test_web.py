@@ -9,7 +9,7 @@ import pytest
 
 from support.file_server import FileHandler, FileServer, running
 from unit.agent.staging.callers import Caller
-from unit.weights.models import SHARDS
+from unit.weights.models import SHARDS, rewrite_in_time
 from warmpod import reasons
 from warmpod.agent.staging import SourceError, stage, transport
 from warmpod.agent.staging.assembly import Assembly
@@ -313,6 +313,23 @@ def test_without_versions_files_of_two_attempts_are_not_mixed(
     (caller.target / SHARDS[0]).unlink()
     (model / SHARDS[1]).write_bytes(b"\7" * (model / SHARDS[1]).stat().st_size)
     caller.assert_holds(model, caller.stage(http=listing(web)))
+
+
+@pytest.mark.parametrize("validators", [True, False])
+def test_a_file_that_is_written_to_before_the_last_one_is_there_is_not_vouched_for(
+    web: FileServer, caller: Caller, model: Path, validators: bool
+) -> None:
+    web.faults.validators = validators
+
+    def watch(_: int) -> None:
+        first = caller.target / "config.json"
+        if first.exists() and first.read_bytes() == b"{}":
+            rewrite_in_time(first)
+
+    with pytest.raises(SourceError, match=r"config\.json was written to") as caught:
+        stage({"http": listing(web)}, None, caller.target, watch, lambda _: None)
+    assert caught.value.reason == reasons.DIGEST_MISMATCH
+    assert not (caller.target / manifests.MANIFEST_NAME).exists()
 
 
 def test_an_answer_with_two_lengths_is_refused(
