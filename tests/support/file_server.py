@@ -31,6 +31,10 @@ class Faults:
     flips: set[str] = field(default_factory=set)  # names whose first byte is another
     ranges: bool = True
     validators: bool = True  # ETag and Last-Modified
+    tags: bool = True  # ETag
+    heeds_if_range: bool = True
+    two_lengths: bool = False  # Content-Length, and chunks that hold something more
+    more: int = 0  # bytes more than the file has, in chunks
     silent: bool = False  # headers never come
     location: str | None = None  # where every answer leads
 
@@ -145,6 +149,8 @@ class FileHandler(BaseHTTPRequestHandler):
         known = {"ETag": f'"{facts.st_mtime_ns:x}-{facts.st_size:x}"'} | headers
         if faults.validators:
             headers = known | {"Last-Modified": formatdate(facts.st_mtime, usegmt=True)}
+            if not faults.tags:
+                del headers["ETag"]
         first, end, status = self._wanted(facts.st_size, known["ETag"])
         if status == 416:
             self.refuse(416, {"Content-Range": f"bytes */{facts.st_size}"})
@@ -152,10 +158,19 @@ class FileHandler(BaseHTTPRequestHandler):
         if status == 206:
             headers["Content-Range"] = f"bytes {first}-{end - 1}/{facts.st_size}"
         self.send_response(status)
-        for name, value in {**headers, "Content-Length": str(end - first)}.items():
+        chunked = faults.two_lengths or (faults.more and end - first > 1)
+        length = {"Content-Length": str(end - first)}
+        framing = {"Transfer-Encoding": "chunked"} if chunked else {}
+        if faults.two_lengths or not chunked:
+            framing |= length
+        for name, value in {**headers, **framing}.items():
             self.send_header(name, value)
         self.end_headers()
-        if self.command != "HEAD":
+        if self.command == "HEAD":
+            return
+        if chunked:
+            self._send_chunks(path, first, end)
+        else:
             self._send_content(path, first, end)
 
     def _wanted(self, size: int, tag: str) -> tuple[int, int, int]:
@@ -163,6 +178,7 @@ class FileHandler(BaseHTTPRequestHandler):
         same = self.headers.get("If-Range", tag) == tag or not self.headers["If-Range"].startswith(
             '"'
         )
+        same = same or not self.server.faults.heeds_if_range
         if match is None or not self.server.faults.ranges or not same:
             return 0, size, 200
         first = int(match[1])
@@ -188,6 +204,10 @@ class FileHandler(BaseHTTPRequestHandler):
                 sent += len(piece)
                 if sent < end - first:
                     time.sleep(faults.seconds_a_piece)
+
+    def _send_chunks(self, path: Path, first: int, end: int) -> None:
+        content = path.read_bytes()[first:end] + b"?" * max(self.server.faults.more, 1)
+        self.wfile.write(b"%x\r\n%s\r\n0\r\n\r\n" % (len(content), content))
 
     def log_message(self, *_: object) -> None:
         """Tests look at `seen`."""

@@ -125,10 +125,12 @@ def _bring(source: Path, target: Path, file: Expected, watch: Watch, ahead: bool
     """Adopt the file if it is there and right (an attempt before this one wrote it), else copy."""
     final = target / file.path
     if file.sha256 is not None and _has_size(final, file.size):
+        # Taken before reading: a file that changes meanwhile does not fit its receipt.
+        facts = final.stat()
         sha256 = sha256_of(final, lambda _: watch(0), ahead=ahead)
         if sha256 == file.sha256:
             watch(file.size)
-            return Seen.of(file.path, final.stat(), sha256)
+            return Seen.of(file.path, facts, sha256)
     return _copy(source, target, file, watch, ahead)
 
 
@@ -146,9 +148,9 @@ def _copy(source: Path, target: Path, file: Expected, watch: Watch, ahead: bool)
     temporary.chmod(0o444)
     final = target / file.path
     final.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-    facts = temporary.stat()
     temporary.rename(final)
-    return Seen.of(file.path, facts, sha256)
+    # Taken afterwards: a rename moves the time of change.
+    return Seen.of(file.path, final.stat(), sha256)
 
 
 def _copy_content(source: Path, temporary: Path, watch: Watch, ahead: bool) -> str:

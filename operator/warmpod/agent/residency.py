@@ -48,16 +48,24 @@ class Measurement:
 
 
 class Identity(NamedTuple):
-    """A mapping belongs to a file, not to a name: a replaced file is mapped anew."""
+    """A mapping belongs to a file, not to a name: a replaced file is mapped anew. So is one that
+    was written to: where it was cut short and filled again, the kernel has taken its pages out of
+    the mapping, and has locked none of those that came."""
 
     device: int
     inode: int
     size: int
     mtime_ns: int
+    ctime_ns: int
+
+    @classmethod
+    def of(cls, facts: os.stat_result) -> Identity:
+        times = facts.st_mtime_ns, facts.st_ctime_ns
+        return cls(facts.st_dev, facts.st_ino, facts.st_size, *times)
 
 
 class HeldFile:
-    """One mapped file."""
+    """One mapped file; `resident` of its bytes were in memory when they were last counted."""
 
     def __init__(self, descriptor: int, identity: Identity, mincore_is_true: bool) -> None:
         self.identity = identity
@@ -65,6 +73,7 @@ class HeldFile:
         self.mincore_is_true = mincore_is_true
         self.locked = False
         self.populated = False
+        self.resident = 0
         self.address = system.map_shared(descriptor, self.length)
 
     def chunks(self) -> Iterator[tuple[int, int]]:
@@ -119,20 +128,19 @@ class Holder:
     def load(self, watch: Watch) -> None:
         """Bring the mapped files into memory. Raises OSError when one cannot be read."""
         for held in self._held.values():
-            if held.locked:
+            # That all was there is what was measured: pages can leave a locked mapping, too.
+            if held.locked and held.resident == held.length:
                 watch(held.length)
             elif not held.lock(watch):
                 held.populate(watch)
 
     def measure(self) -> Measurement:
         files = list(self._held.values())
-        resident = 0
-        mapped = _own_resident_pages(files)
-        for held, pages in zip(files, mapped, strict=True):
+        for held, pages in zip(files, _own_resident_pages(files), strict=True):
             in_core = held.pages_in_core() if held.mincore_is_true else pages
-            resident += min(in_core * system.PAGE_BYTES, held.length)
+            held.resident = min(in_core * system.PAGE_BYTES, held.length)
         return Measurement(
-            resident=resident,
+            resident=sum(held.resident for held in files),
             total=sum(held.length for held in files),
             locked=all(held.locked for held in files),
             trusted=all(held.mincore_is_true or held.locked or held.populated for held in files),
@@ -147,7 +155,7 @@ class Holder:
         """Map the file that has this name now; an empty one has nothing to map."""
         with path.open("rb", buffering=0) as file:
             facts = os.fstat(file.fileno())
-            identity = Identity(facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns)
+            identity = Identity.of(facts)
             held = self._held.get(path)
             if held is not None and held.identity == identity:
                 return

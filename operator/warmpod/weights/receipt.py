@@ -1,8 +1,10 @@
 """A receipt says which content a file had when somebody read all of it.
 
-It spares reading again only while size, modification time and inode are the same, and only until
-the node restarts: content is never trusted because a file of that name exists, and what a disk
-holds after a crash is not what a process saw before it.
+It spares reading again only while size, inode and both times of the file are the same, and only
+until the node restarts: content is never trusted because a file of that name exists, and what a
+disk holds after a crash is not what a process saw before it. The modification time alone would not
+do, because whoever writes a file may set it; the time of change (ctime) is the kernel's own. It
+moves with chmod, chown, link and rename as well: then the file is read once more.
 """
 
 from __future__ import annotations
@@ -22,17 +24,19 @@ MAX_BOOTS = 512
 
 @dataclass(frozen=True, order=True)
 class Seen:
-    """A file as it was when its digest was computed; sizes in bytes, time in nanoseconds."""
+    """A file as it was when its digest was computed; sizes in bytes, times in nanoseconds."""
 
     path: str
     size: int
     mtime_ns: int
+    ctime_ns: int
     inode: int
     sha256: str
 
     @classmethod
     def of(cls, path: str, facts: os.stat_result, sha256: str) -> Seen:
-        return cls(path, facts.st_size, facts.st_mtime_ns, facts.st_ino, sha256)
+        times = facts.st_mtime_ns, facts.st_ctime_ns
+        return cls(path, facts.st_size, *times, facts.st_ino, sha256)
 
 
 class Receipt:
@@ -76,7 +80,7 @@ class Receipt:
             "version": VERSION,
             "verifier": "warmpod",
             "boots": [*(b for b in signed if b != boot), boot][-MAX_BOOTS:],
-            "files": [asdict(seen) for seen in self.files],
+            **_to_document(self.files),
         }
         temporary = path.with_name(path.name + ".new")
         temporary.write_text(json.dumps(document))
@@ -109,8 +113,23 @@ def _boots(document: dict[str, Any]) -> list[str]:
     return boots if isinstance(boots, list) else []
 
 
+def _to_document(files: Iterable[Seen]) -> dict[str, Any]:
+    """Times of change stand beside the files: agents of a version that does not know them share
+    copies with this one, and take no file that has a field more. So neither undoes for ever what
+    the other wrote: a receipt of theirs costs reading once, and ours they leave as it is."""
+    items = [asdict(seen) for seen in files]
+    changed = {item["path"]: item.pop("ctime_ns") for item in items}
+    return {"files": items, "changed": changed}
+
+
 def _files(document: dict[str, Any]) -> list[Seen]:
+    """Without those that have no time of change, as an earlier version wrote them."""
     try:
-        return sorted(Seen(**item) for item in document["files"])
-    except (TypeError, KeyError):
+        changed = document.get("changed", {})
+        return sorted(
+            Seen(ctime_ns=changed[item["path"]], **item)
+            for item in document["files"]
+            if item["path"] in changed
+        )
+    except (TypeError, KeyError, AttributeError):
         return []

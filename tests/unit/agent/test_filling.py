@@ -5,7 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from unit.weights.models import SHARDS, make_model, spoil_unseen
+from unit.weights.models import (
+    SHARDS,
+    as_of_an_earlier_version,
+    make_model,
+    rewrite_in_time,
+    spoil_unseen,
+)
 from warmpod import reasons
 from warmpod.agent import filling
 from warmpod.agent.filling import NoRoom, fill, is_filled
@@ -99,7 +105,7 @@ def test_a_doubted_file_is_read_again_and_only_copied_if_it_is_bad(
 ) -> None:
     fill(source, target, expected, unwatched)
     facts = (target / SHARDS[0]).stat()
-    spoil_unseen(target / SHARDS[0])
+    spoil_unseen(target / SHARDS[0], monkeypatch)
     assert (target / SHARDS[0]).stat().st_mtime_ns == facts.st_mtime_ns
     assert is_filled(target, expected)
     copies = CountingCopies(monkeypatch)
@@ -119,6 +125,46 @@ def test_a_receipt_from_before_the_node_started_is_not_trusted(
     assert fill(source, target, expected, unwatched) == ()
     assert copies.names == []
     assert is_filled(target, expected)
+
+
+def test_a_receipt_of_an_earlier_version_costs_reading_once(
+    source, target, expected, monkeypatch
+) -> None:
+    fill(source, target, expected, unwatched)
+    as_of_an_earlier_version(target / RECEIPT_NAME)
+    assert not is_filled(target, expected)
+    copies = CountingCopies(monkeypatch)
+    assert fill(source, target, expected, unwatched) == ()
+    assert copies.names == []
+    assert is_filled(target, expected)
+
+
+def test_a_copy_that_was_written_to_is_not_whole(source, target, expected, monkeypatch) -> None:
+    fill(source, target, expected, unwatched)
+    rewrite_in_time(target / SHARDS[0])
+    assert not is_filled(target, expected)
+    copies = CountingCopies(monkeypatch)
+    assert fill(source, target, expected, unwatched) == ()
+    assert copies.names == [SHARDS[0]]
+    assert is_filled(target, expected)
+
+
+def test_what_is_written_to_while_it_is_adopted_is_not_vouched_for(
+    source, target, expected
+) -> None:
+    fill(source, target, expected, unwatched)
+    (target / RECEIPT_NAME).unlink()
+    pending = expected.size
+
+    def watch(count: int) -> None:
+        nonlocal pending
+        pending -= count
+        if pending == 0:
+            rewrite_in_time(target / SHARDS[0])
+
+    fill(source, target, expected, watch)
+    assert pending == 0
+    assert not is_filled(target, expected)
 
 
 def test_a_file_that_went_away_is_brought_back(source, target, expected, monkeypatch) -> None:

@@ -76,6 +76,48 @@ def test_a_replaced_file_is_held_anew(weights: Path) -> None:
         holder.close()
 
 
+def cut_and_fill_again(path: Path) -> None:
+    """As `cat new > path` does it, and the time set back."""
+    facts = path.stat()
+    content = path.read_bytes()
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.utime(path, ns=(facts.st_atime_ns, facts.st_mtime_ns))
+
+
+@as_root
+def test_a_file_that_was_cut_and_filled_again_is_locked_anew(weights: Path) -> None:
+    holder = hold(weights)
+    try:
+        holder.load(unwatched)
+        assert holder.measure().locked
+        cut_and_fill_again(weights)
+        holder.map([weights])
+        holder.load(unwatched)
+        drop(weights)
+        after = holder.measure()
+        assert after.locked
+        assert after.complete
+    finally:
+        holder.close()
+
+
+@as_root
+def test_what_left_a_locked_mapping_is_brought_back(weights: Path) -> None:
+    holder = hold(weights)
+    try:
+        holder.load(unwatched)
+        cut_and_fill_again(weights)
+        drop(weights)
+        assert not holder.measure().complete
+        holder.load(unwatched)
+        assert holder.measure().complete
+    finally:
+        holder.close()
+
+
 def test_a_file_that_is_not_wanted_any_more_is_let_go(weights: Path) -> None:
     holder = hold(weights)
     holder.load(unwatched)

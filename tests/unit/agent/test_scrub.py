@@ -23,9 +23,11 @@ def receipt(model: Path) -> Receipt:
     return verify(model, expectations(model), Receipt(), unwatched).receipt
 
 
-def test_only_content_that_changed_unseen_is_found(model: Path, receipt: Receipt) -> None:
+def test_only_content_that_changed_unseen_is_found(
+    model: Path, receipt: Receipt, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert list(changed_content(model, receipt, unwatched)) == []
-    spoil_unseen(model / SHARDS[0])
+    spoil_unseen(model / SHARDS[0], monkeypatch)
     (model / SHARDS[1]).write_bytes(b"seen by any look")
     (found,) = changed_content(model, receipt, unwatched)
     assert (found.path, found.reason) == (SHARDS[0], reasons.DIGEST_MISMATCH)

@@ -16,7 +16,13 @@ from aiohttp import web
 from aiohttp.test_utils import unused_port
 
 from unit.agent.users import used
-from unit.weights.models import SHARDS, make_model, spoil_unseen
+from unit.weights.models import (
+    SHARDS,
+    as_of_an_earlier_version,
+    make_model,
+    rewrite_in_time,
+    spoil_unseen,
+)
 from warmpod import reasons
 from warmpod.agent import filling
 from warmpod.agent import service as service_module
@@ -31,7 +37,7 @@ from warmpod.agent.staging import SourceError
 from warmpod.podstatus import ConditionReporter, OwnPod
 from warmpod.podstatus.own_pod import PodIdentity
 from warmpod.protocol import RECEIPT_NAME, USERS_LOCK
-from warmpod.weights import manifest
+from warmpod.weights import manifest, verify
 
 
 class Api:
@@ -263,6 +269,40 @@ async def test_a_replaced_source_is_told_and_ends_the_agent(
     assert not (config.node_root / "abc" / RECEIPT_NAME).exists()
 
 
+@pytest.mark.parametrize("medium", [Medium.IMAGE, Medium.POD_MEMORY])
+async def test_files_that_are_rewritten_with_their_time_set_back(
+    config, source, api, tmp_path, medium
+) -> None:
+    async with running(replace(config, medium=medium), api, tmp_path) as agent:
+        await until(agent.ready)
+        rewrite_in_time(source / SHARDS[0])
+        await until(lambda: agent.says(reasons.DIGEST_MISMATCH))
+        rewrite_in_time(source / SHARDS[0])  # which is the content of before
+        await until(agent.ready)
+
+
+async def test_the_receipt_of_an_agent_before_this_version_is_made_anew(
+    config, api, tmp_path, monkeypatch
+) -> None:
+    receipt = config.state_dir / "receipt-tiny.json"
+    async with running(config, api, tmp_path) as agent:
+        await until(agent.ready)
+    as_of_an_earlier_version(receipt)
+    hashed: list[str] = []
+    plain = verify.sha256_of_open
+
+    def noted(file, *arguments, **options) -> str:
+        hashed.append(Path(file.name).name)
+        return plain(file, *arguments, **options)
+
+    monkeypatch.setattr(verify, "sha256_of_open", noted)
+    for read in (5, 0):
+        async with running(config, api, tmp_path) as agent:
+            await until(agent.ready)
+        assert len(hashed) == read
+        hashed.clear()
+
+
 async def test_dropped_pages_are_told_and_read_again(config, api, tmp_path, monkeypatch) -> None:
     async with running(config, api, tmp_path) as agent:
         await until(agent.ready)
@@ -326,6 +366,18 @@ async def test_a_file_that_is_deleted_from_node_memory_comes_back(on_node, api, 
         await until(agent.ready)
     assert lock.stat().st_ino == locked
     assert USERS_LOCK not in (on_node.node_root / "abc" / RECEIPT_NAME).read_text()
+
+
+async def test_a_copy_that_is_rewritten_with_its_time_set_back_is_made_again(
+    on_node, api, tmp_path
+) -> None:
+    shard = on_node.node_root / "abc" / SHARDS[0]
+    async with running(on_node, api, tmp_path) as agent:
+        await until(agent.ready)
+        good = shard.read_bytes()
+        rewrite_in_time(shard)
+        await until(lambda: shard.read_bytes() == good)
+        await until(agent.ready)
 
 
 async def test_a_bad_image_is_not_copied_again_at_each_look(
@@ -528,26 +580,26 @@ async def test_a_loss_is_repaired_also_when_the_api_server_is_away(
         api.patch_status = 200
 
 
-async def test_a_scrub_finds_what_no_look_can_see(on_node, api, tmp_path) -> None:
+async def test_a_scrub_finds_what_no_look_can_see(on_node, api, tmp_path, monkeypatch) -> None:
     shard = on_node.node_root / "abc" / SHARDS[0]
     async with running(replace(on_node, scrub_seconds=0.2), api, tmp_path) as agent:
         await until(agent.ready)
         await until(lambda: reasons.RESIDENT in api.reasons)
         api.conditions.clear()
-        spoil_unseen(shard)
+        spoil_unseen(shard, monkeypatch)
         await until(lambda: reasons.RESIDENT in api.reasons)
     assert transitions(api)[0] == ("False", reasons.DIGEST_MISMATCH)
     assert shard.read_bytes() == b"\x01" * 9000
 
 
 async def test_an_image_that_went_bad_is_told_with_what_to_do(
-    config, source, api, tmp_path
+    config, source, api, tmp_path, monkeypatch
 ) -> None:
     image = replace(config.sets[0], origin=Origin(Kind.IMAGE, "registry/tiny@sha256:1"))
     scrubbed = replace(config, sets=(image,), scrub_seconds=0.1)
     async with running(scrubbed, api, tmp_path) as agent:
         await until(agent.ready)
-        spoil_unseen(source / SHARDS[0])
+        spoil_unseen(source / SHARDS[0], monkeypatch)
         await until(lambda: agent.says(reasons.DIGEST_MISMATCH))
         await until(lambda: "crictl rmi registry/tiny@sha256:1" in api.conditions[-1][2])
         assert not await agent.ready()

@@ -148,12 +148,12 @@ def test_what_an_agent_before_this_one_left_is_read_before_it_counts(make, sourc
     assert not left & set(source.brought)
 
 
-def test_what_was_left_damaged_is_fetched_again(make, source) -> None:
+def test_what_was_left_damaged_is_fetched_again(make, source, monkeypatch) -> None:
     source.stop_after = 3
     with pytest.raises(Cancelled):
         make().prepare(Progress())
     spoilt = next(path for path in source.brought if path in SHARDS)
-    spoil_unseen(make().directory / spoilt)
+    spoil_unseen(make().directory / spoilt, monkeypatch)
     source.stop_after, source.brought = None, []
     assert make().prepare(Progress()).findings == ()
     assert spoilt in source.brought
@@ -208,8 +208,8 @@ def test_a_lost_manifest_costs_no_download(staged, source) -> None:
     assert source.brought == []
 
 
-def test_a_doubted_file_is_read_and_fetched_again_if_it_is_bad(staged, source) -> None:
-    spoil_unseen(staged.directory / SHARDS[1])
+def test_a_doubted_file_is_read_and_fetched_again_if_it_is_bad(staged, source, monkeypatch) -> None:
+    spoil_unseen(staged.directory / SHARDS[1], monkeypatch)
     assert staged.survey().findings == ()
     doubt = Finding(SHARDS[1], reasons.DIGEST_MISMATCH, "sha256 is 1")
     staged.doubts.add([doubt])

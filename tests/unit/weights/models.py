@@ -2,7 +2,12 @@
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
+
+import pytest
+
+from warmpod.weights.receipt import Seen
 
 SHARDS = ("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors")
 
@@ -21,8 +26,16 @@ def make_model(directory: Path, shard_bytes: int = 9000) -> Path:
     return directory
 
 
-def spoil_unseen(path: Path) -> None:
-    """Other content under the same size, inode and modification time, as a bad disk gives it."""
+def as_of_an_earlier_version(receipt: Path) -> None:
+    """A receipt without the times of change of its files."""
+    document = json.loads(receipt.read_text())
+    del document["changed"]
+    receipt.write_text(json.dumps(document))
+
+
+def rewrite_in_time(path: Path) -> None:
+    """Other content under the same size, inode and modification time, as somebody writes it who
+    sets the time back."""
     facts = path.stat()
     mode = facts.st_mode & 0o777
     path.chmod(0o644)
@@ -32,3 +45,19 @@ def spoil_unseen(path: Path) -> None:
         file.write(bytes([first[0] ^ 0xFF]))
     path.chmod(mode)
     os.utime(path, ns=(facts.st_atime_ns, facts.st_mtime_ns))
+
+
+def spoil_unseen(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other content and nothing that shows it, as a bad disk gives it. Nobody can set the time of
+    change, so it is shown as it was to who compares it."""
+    before = path.stat()
+    rewrite_in_time(path)
+    spoilt = path.stat()
+    plain = Seen.of
+
+    def of(name: str, facts: os.stat_result, sha256: str) -> Seen:
+        seen = plain(name, facts, sha256)
+        same = (seen.inode, seen.ctime_ns) == (spoilt.st_ino, spoilt.st_ctime_ns)
+        return replace(seen, ctime_ns=before.st_ctime_ns) if same else seen
+
+    monkeypatch.setattr(Seen, "of", of)

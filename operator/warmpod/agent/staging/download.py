@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -12,12 +14,13 @@ import requests
 
 from warmpod.agent.staging.assembly import Assembly, Segment
 from warmpod.agent.staging.errors import SourceError, changed, unreachable
-from warmpod.agent.staging.files import DATE, RemoteFile
+from warmpod.agent.staging.files import RemoteFile
 from warmpod.agent.staging.stopping import LOOK_SECONDS
 from warmpod.agent.staging.transport import Refusal, Request, Transport, pieces
 from warmpod.reasons import DIGEST_MISMATCH
 
 CONNECTIONS = 4
+_RANGE = re.compile(r"bytes (?P<first>\d{1,18})-(?P<last>\d{1,18})/(?P<size>\*|\d{1,18})")
 
 
 class Source(Protocol):
@@ -118,27 +121,36 @@ class Download:
 
     def _fill(self, assembly: Assembly, segment: Segment) -> None:
         failures = 0
+        furthest = segment.done
         while not segment.complete:
-            before = segment.done
             try:
                 self._transfer(assembly, segment)
             except SourceError as error:
-                failures = 1 if segment.done > before else failures + 1
+                # Bytes that an earlier attempt had brought as well are no progress.
+                failures = 1 if segment.done > furthest else failures + 1
+                furthest = max(furthest, segment.done)
                 self._transport.pause_after(error, failures)
 
     def _transfer(self, assembly: Assembly, segment: Segment) -> None:
         file = assembly.file
+        if not file.identity:
+            # Nothing would tell that the rest is of the version that is here.
+            assembly.restart()
         request = self._source.request(file, segment.position, segment.end)
         try:
             with self._transport.open(request, self._source.judge) as response:
-                skip = _bytes_to_skip(response, file, segment)
-                for piece in pieces(response, skip + segment.end - segment.position):
+                answer = _answer(response, file, segment)
+                skip = segment.position - answer.start
+                for piece in pieces(response, segment.end - answer.start):
                     self._stop.check()
                     if skip >= len(piece):
                         skip -= len(piece)
                         continue
                     self._stop.watch(assembly.write(segment, piece[skip:]))
                     skip = 0
+                if segment.complete and answer.end == segment.end and any(pieces(response, 1)):
+                    segment.done = 0
+                    raise _longer(file)
         finally:
             assembly.record()
         if not segment.complete:
@@ -163,26 +175,39 @@ class Download:
         assembly.close()
 
 
-def _bytes_to_skip(response: requests.Response, file: RemoteFile, segment: Segment) -> int:
-    """How much of the answer comes before the segment: all of it when the server does not do
-    ranges. Raises SourceError when the answer is of another file than the plan."""
-    if response.status_code == 206:
-        range_, _, total = response.headers.get("Content-Range", "").partition("/")
-        if range_.startswith(f"bytes {segment.position}-") and total in ("*", str(file.size)):
-            return 0
+@dataclass(frozen=True)
+class _Answer:
+    """Which bytes of the file the body is: `start` to `end` (exclusive)."""
+
+    start: int
+    end: int
+
+
+def _answer(response: requests.Response, file: RemoteFile, segment: Segment) -> _Answer:
+    """From where the segment needs it, or from the beginning when the server does not do ranges.
+    Raises SourceError when the answer is of another file than the plan."""
+    if _is_other_version(response.headers, file):
         raise changed(file.path)
+    if response.status_code == 206:
+        answered = _RANGE.fullmatch(response.headers.get("Content-Range", ""))
+        if answered is None or int(answered["first"]) != segment.position:
+            raise changed(file.path)
+        if answered["size"] not in ("*", str(file.size)):
+            raise changed(file.path)
+        return _Answer(segment.position, int(answered["last"]) + 1)
     length = response.headers.get("Content-Length")
     if response.status_code != 200 or length not in (None, str(file.size)):
         raise changed(file.path)
-    if _is_other_version(response.headers, file.identity):
-        raise changed(file.path)
-    return segment.position
+    return _Answer(0, file.size)
 
 
-def _is_other_version(headers: Mapping[str, str], identity: str) -> bool:
-    """Identities that are an ETag or a date are the answer's own; others are of the plan only."""
-    if identity.startswith('"'):
-        return headers.get("ETag", identity).removeprefix("W/") != identity
-    if identity.startswith(DATE):
-        return headers.get("Last-Modified", identity[len(DATE) :]) != identity[len(DATE) :]
-    return False
+def _is_other_version(headers: Mapping[str, str], file: RemoteFile) -> bool:
+    """Whether the answer may be of another version than the plan. One that does not say is taken
+    for the same only where the digest will tell."""
+    told = headers.get(file.told_by) if file.told_by else file.identity
+    return told != file.identity and not (told is None and file.digest is not None)
+
+
+def _longer(file: RemoteFile) -> SourceError:
+    message = f"{file.path}: the server sends more than the {file.size} bytes that it told"
+    return SourceError(DIGEST_MISMATCH, f"{message} — upload the file again, or correct the server")

@@ -35,6 +35,12 @@ def changed(what: str) -> SourceError:
     return SourceError(DIGEST_MISMATCH, message, RETRY_SOON_SECONDS)
 
 
+def tampered(what: str) -> SourceError:
+    """Somebody else wrote to a file before the others were there; the next attempt reads it."""
+    message = f"{what} was written to before the download was complete — it is read again"
+    return SourceError(DIGEST_MISMATCH, message, RETRY_SOON_SECONDS)
+
+
 def unreachable(what: str, cause: str, retry_after: float | None = None) -> SourceError:
     return SourceError(SOURCE_UNREACHABLE, f"{what}: {cause}", retry_after)
 

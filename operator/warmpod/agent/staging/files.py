@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from warmpod.agent.staging.digests import Digest
@@ -15,20 +15,21 @@ from warmpod.weights.manifest import MANIFEST_NAME, Manifest
 # Far more than any model has; it keeps a hostile or mistaken source from filling the memory.
 MAX_FILES = 20_000
 MAX_NAME_BYTES = 255
-# Begins an identity that is a Last-Modified date.
-DATE = "date "
 
 
 @dataclass(frozen=True, order=True)
 class RemoteFile:
-    """`identity` is what pins the content: another identity is another file. Without `ranges`
-    the file is downloaded from its beginning only."""
+    """`identity` is what pins the content: another identity is another file. Empty: nothing tells
+    versions apart, so nothing is kept that another answer would have to be the rest of. `told_by`
+    is the header of every answer that has the identity, if one has. Without `ranges` the file is
+    downloaded from its beginning only."""
 
     path: str
     size: int
     identity: str
     digest: Digest | None = None
     ranges: bool = True
+    told_by: str = ""
 
 
 def size_of(text: str) -> int | None:
@@ -98,7 +99,7 @@ def with_manifest(
             )
             raise SourceError(PATH_MISMATCH, message)
         digest = Digest("sha256", entry.sha256)
-        plan.append(RemoteFile(file.path, file.size, file.identity, digest, file.ranges))
+        plan.append(replace(file, digest=digest))
     return tuple(plan)
 
 

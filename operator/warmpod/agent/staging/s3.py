@@ -140,11 +140,11 @@ class Bucket:
     def _read(self, key: str, query: Mapping[str, str], judge: Judge) -> bytes:
         request = self._request("GET", key, query, {})
         try:
-            return self._transport.read(request, judge, MAX_ANSWER_BYTES)[1]
+            return self._transport.read(request, judge, MAX_ANSWER_BYTES, "s3.endpoint")[1]
         except _OtherRegion as error:
             self._region = error.region
             request = self._request("GET", key, query, {})
-            return self._transport.read(request, self.judge, MAX_ANSWER_BYTES)[1]
+            return self._transport.read(request, self.judge, MAX_ANSWER_BYTES, "s3.endpoint")[1]
 
     def _judge_list(self, refusal: Refusal) -> SourceError:
         region = refusal.headers.get("x-amz-bucket-region")
@@ -162,11 +162,11 @@ class Bucket:
     def _examine(self, path: str, size: int) -> RemoteFile:
         headers = {"x-amz-checksum-mode": "ENABLED"}
         request = self._request("HEAD", self._prefix + path, {}, headers)
-        answer = self._transport.read(request, self.judge, 0)[0]
+        answer = self._transport.read(request, self.judge, 0, "s3.endpoint")[0]
         tag = answer.headers.get("ETag", "")
         if not tag or answer.headers.get("Content-Length") != str(size):
             raise changed(f"{self._uri}: {path}")
-        return RemoteFile(path, size, tag, digest_of(answer.headers))
+        return RemoteFile(path, size, tag, digest_of(answer.headers), told_by="ETag")
 
     def _request(
         self, method: str, key: str, query: Mapping[str, str], headers: Mapping[str, str]

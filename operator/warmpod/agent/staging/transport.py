@@ -88,6 +88,7 @@ class Transport:
         try:
             if _is_refused(response, request):
                 raise self._refused(response, judge)
+            _check_framing(response)
             yield response
         except (OSError, urllib3.exceptions.HTTPError) as error:
             self.stop.check()  # a connection that `hang_up` shut is no fault of the network
@@ -99,14 +100,18 @@ class Transport:
                 self._live.discard(response)
             response.close()
 
-    def read(self, request: Request, judge: Judge, limit: int) -> tuple[requests.Response, bytes]:
-        """A whole small answer, tried several times. Raises SourceError above `limit` bytes."""
+    def read(
+        self, request: Request, judge: Judge, limit: int, field_name: str
+    ) -> tuple[requests.Response, bytes]:
+        """A whole small answer, tried several times. Raises SourceError; one of more than `limit`
+        bytes is not what `field_name` of the spec should lead to."""
 
         def attempt() -> tuple[requests.Response, bytes]:
             with self.open(request, judge) as response:
                 body = b"".join(pieces(response, limit + 1))
                 if len(body) > limit:
-                    raise unreachable(plain(request.url), f"the answer exceeds {limit} bytes")
+                    message = f"{plain(request.url)}: the answer exceeds {limit} bytes"
+                    raise SourceError(PATH_MISMATCH, f"{message} — correct {field_name}")
                 return response, body
 
         return self.tried(attempt)
@@ -179,6 +184,23 @@ def _is_refused(response: requests.Response, request: Request) -> bool:
     if response.status_code == 416:
         return False
     return response.status_code >= (400 if request.redirects else 300)
+
+
+def _check_framing(response: requests.Response) -> None:
+    """Raises SourceError for an answer of which nobody can tell where it ends. Of two lengths,
+    Content-Length is not the body's (RFC 9112, 6.3), and the client takes off no coding but
+    `chunked`."""
+    coding = response.headers.get("Transfer-Encoding")
+    if coding is None:
+        return
+    if "Content-Length" in response.headers:
+        fault = "answers with Content-Length and Transfer-Encoding at once"
+    elif coding.strip().lower() != "chunked":
+        fault = f"answers with Transfer-Encoding {ascii(coding)[:80]}"
+    else:
+        return
+    message = f"{plain(response.url)}: the server {fault} — correct it, or the proxy before it"
+    raise SourceError(PATH_MISMATCH, message)
 
 
 def pieces(response: requests.Response, limit: int) -> Iterator[bytes]:

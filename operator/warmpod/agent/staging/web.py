@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from email.utils import parsedate_to_datetime
 from html.parser import HTMLParser
 from typing import Any
 from urllib.parse import quote, unquote, urljoin, urlsplit
@@ -14,7 +16,6 @@ from warmpod.agent.staging.credentials import Credentials
 from warmpod.agent.staging.digests import Digest
 from warmpod.agent.staging.errors import SourceError, unreachable
 from warmpod.agent.staging.files import (
-    DATE,
     MAX_FILES,
     RemoteFile,
     check_names,
@@ -41,6 +42,8 @@ from warmpod.weights.findings import WeightsError
 
 MAX_PAGE_BYTES = 8 * 1024 * 1024
 MAX_DEPTH = 16
+ETAG = "ETag"
+MODIFIED = "Last-Modified"
 
 
 class Web:
@@ -61,8 +64,10 @@ class Web:
         headers = {}
         if (first, end) != (0, file.size) and file.ranges:
             headers["Range"] = f"bytes={first}-{end - 1}"
-            if file.digest is None:  # else the digest tells versions apart
-                headers["If-Range"] = file.identity.removeprefix(DATE)
+            # Not with a date: who understands it may leave the date out of the answer (RFC 9110,
+            # 15.3.7), and it could not be compared. A digest tells versions apart by itself.
+            if file.told_by == ETAG and file.digest is None:
+                headers["If-Range"] = file.identity
         return self._ask(self._urls[file.path], headers)
 
     def judge(self, refusal: Refusal) -> SourceError:
@@ -123,7 +128,7 @@ class Listing(Web):
     def _manifest(self) -> manifests.Manifest | None:
         url = urljoin(self._url, manifests.MANIFEST_NAME)
         try:
-            _, body = self._transport.read(self._ask(url, {}), self.judge, MAX_PAGE_BYTES)
+            _, body = self._read(url)
         except SourceError as error:
             # Some servers answer 403 for what does not exist; the index then tells.
             if error.reason in (SOURCE_NOT_FOUND, SOURCE_FORBIDDEN):
@@ -160,13 +165,16 @@ class Listing(Web):
                     yield path, link
 
     def _links(self, url: str) -> tuple[requests.Response, list[str]]:
-        response, body = self._transport.read(self._ask(url, {}), self.judge, MAX_PAGE_BYTES)
+        response, body = self._read(url)
         if "html" not in response.headers.get("Content-Type", ""):
             message = "is no listing — enable the server's index, or put a manifest there"
             raise SourceError(PATH_MISMATCH, f"{plain(url)} {message} ({manifests.MANIFEST_NAME})")
         page = _Page()
         page.feed(body.decode(errors="replace"))
         return response, [_joined(response.url, link) for link in page.links]
+
+    def _read(self, url: str) -> tuple[requests.Response, bytes]:
+        return self._transport.read(self._ask(url, {}), self.judge, MAX_PAGE_BYTES, "http.url")
 
     def _check_bounds(self, path: str, count: int) -> None:
         if path.count("/") > MAX_DEPTH or count > MAX_FILES:
@@ -205,13 +213,22 @@ def _described(path: str, response: requests.Response) -> RemoteFile:
     if size is None:
         message = f"{plain(response.url)}: the server tells no size — have it send Content-Length"
         raise SourceError(PATH_MISMATCH, message)
-    tag, date = response.headers.get("ETag", ""), response.headers.get("Last-Modified")
+    tag, date = response.headers.get(ETAG, ""), response.headers.get(MODIFIED, "")
     if tag.startswith('"'):
-        return RemoteFile(path, size, tag, ranges=ranges)
-    if date:
-        return RemoteFile(path, size, DATE + date, ranges=ranges)
+        return RemoteFile(path, size, tag, ranges=ranges, told_by=ETAG)
+    if _is_strong(date, response.headers.get("Date", "")):
+        return RemoteFile(path, size, date, ranges=ranges, told_by=MODIFIED)
     # With nothing that tells versions apart, a download that broke off begins again.
     return RemoteFile(path, size, "", ranges=False)
+
+
+def _is_strong(modified: str, now: str) -> bool:
+    """Whether the date stands for one version. Dates have whole seconds, so within the second of
+    a change another one may follow (RFC 9110, 8.8.2.2)."""
+    try:
+        return parsedate_to_datetime(now) - parsedate_to_datetime(modified) >= timedelta(seconds=1)
+    except (ValueError, TypeError):
+        return False
 
 
 def _joined(base: str, link: str) -> str:

@@ -14,12 +14,13 @@ import threading
 from collections.abc import Collection, Iterable
 from pathlib import Path, PurePosixPath
 
-from warmpod.agent.staging.errors import DiskFull
+from warmpod.agent.staging.errors import DiskFull, tampered
 from warmpod.agent.staging.files import RemoteFile
 from warmpod.quantity import human
 from warmpod.weights import manifest as manifests
 from warmpod.weights.findings import WeightsError
 from warmpod.weights.manifest import Entry, Manifest
+from warmpod.weights.receipt import Seen
 
 STAGING = ".staging"
 # The kubelet evicts pods from a full disk, so some of it stays free.
@@ -33,6 +34,7 @@ class Workspace:
         self._list = self.staging / "known.jsonl"
         self._lock = threading.Lock()
         self._known: dict[str, list[object]] = {}
+        self._published: dict[int, Seen] = {}
         if not directory.exists():
             directory.mkdir(parents=True)
             directory.chmod(0o755)  # whatever the umask is
@@ -40,8 +42,9 @@ class Workspace:
         self._load()
 
     def known(self, file: RemoteFile) -> str | None:
-        """SHA-256 of the file if it is there, in that version and untouched."""
-        return self._known_as(file.path, file.identity)
+        """SHA-256 of the file if it is there, in that version and untouched. Where nothing tells
+        versions apart it may be another one than the rest will be."""
+        return self._known_as(file.path, file.identity) if file.identity else None
 
     def whole(self, identity: str) -> Manifest | None:
         """The manifest, if all of its files are known to be of that one version."""
@@ -83,6 +86,9 @@ class Workspace:
             self._append(path, [identity, *_facts(facts), sha256])
             self._make_folders(PurePosixPath(path).parent)
             temporary.rename(final)
+            named = final.lstat()
+            # By inode: the names of a link in an archive are one file, which each rename changes.
+            self._published[named.st_ino] = Seen.of("", named, "")
 
     def adopt(self, file: RemoteFile, facts: os.stat_result, sha256: str) -> None:
         """Remember a file that was there already and has the right content."""
@@ -91,7 +97,13 @@ class Workspace:
             self._append(file.path, [file.identity, *_facts(facts), sha256])
 
     def finish(self, files: Iterable[tuple[str, str]]) -> Manifest:
-        """Write the manifest, last of all, for paths and their SHA-256."""
+        """Write the manifest, last of all, for paths and their SHA-256. Raises SourceError when
+        one of them is not any more what was published: the first may be hours old."""
+        files = tuple(files)
+        for path, _ in files:
+            facts = (self.directory / path).lstat()
+            if Seen.of("", facts, "") != self._published.get(facts.st_ino, Seen.of("", facts, "")):
+                raise tampered(path)
         entries = [
             Entry(path, (self.directory / path).stat().st_size, sha256) for path, sha256 in files
         ]

@@ -12,6 +12,9 @@ from support.file_server import FileServer
 from unit.agent.staging.callers import Caller, Cancelled
 from unit.weights.models import SHARDS
 from warmpod import reasons
+from warmpod.agent.nodecopy import NodeCopies
+from warmpod.agent.progress import Progress
+from warmpod.agent.staged import StagedWeights
 from warmpod.agent.staging import SourceError, archive, stager, workspace
 from warmpod.agent.staging.errors import DiskFull
 
@@ -244,3 +247,26 @@ def test_what_does_not_fit_unpacked_is_not_downloaded_again(
     web.seen.clear()
     caller.assert_holds(model, caller.stage(http=source))
     assert [seen.headers["Range"] for seen in web.seen] == ["bytes=0-0"]
+
+
+def test_a_receipt_fits_files_that_an_archive_links(
+    web: FileServer, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Links are names of one file, and each rename moves its time of change."""
+    (model / "a-copy.safetensors").symlink_to(SHARDS[1])
+    os.link(model / "config.json", model / "other.json")
+    source = {"http": packed(web, model, "m.tar", "")}
+    (tmp_path / "staged").mkdir()
+
+    def refuse(*_: object, **__: object) -> str:
+        raise AssertionError("a file was read again")
+
+    monkeypatch.setattr("warmpod.weights.verify.sha256_of_open", refuse)
+    for _ in range(2):
+        web.seen.clear()
+        copies = NodeCopies(tmp_path / "staged", "u", ["k"])
+        staged = StagedWeights(copies, "k", source, None)
+        assert staged.prepare(Progress()).findings == ()
+        copies.close()
+    assert web.seen == []
+    assert (tmp_path / "staged/k/a-copy.safetensors").samefile(tmp_path / "staged/k" / SHARDS[1])

@@ -5,7 +5,7 @@ import pytest
 import requests
 
 from support.file_server import running
-from support.s3_server import S3Server
+from support.s3_server import S3Handler, S3Server
 from unit.agent.staging.callers import Caller, Cancelled
 from unit.weights.models import SHARDS
 from warmpod import reasons
@@ -50,6 +50,21 @@ def test_stages_a_prefix(s3: S3Server, caller: Caller, model: Path) -> None:
         for seen in s3.seen
         if seen.method == "GET" and SHARDS[0] in seen.path
     )
+
+
+def test_an_object_that_does_not_say_its_version_is_not_the_planned_one(
+    s3: S3Server, caller: Caller, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caller.secret(**KEYS)
+    s3.checksums = s3.faults.validators = False
+    plain = S3Handler.send_file
+
+    def send_file(handler: S3Handler, path: Path, headers: dict[str, str]) -> None:
+        plain(handler, path, headers if handler.command == "HEAD" else {})
+
+    monkeypatch.setattr(S3Handler, "send_file", send_file)
+    error = refusal(caller, spec(s3))
+    assert "changed while it was downloaded" in str(error)
 
 
 @pytest.mark.parametrize("uri", ["s3://org", "s3://org/"])

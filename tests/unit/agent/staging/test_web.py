@@ -1,12 +1,15 @@
 import os
+import shutil
 import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from support.file_server import FileServer, running
+from support.file_server import FileHandler, FileServer, running
 from unit.agent.staging.callers import Caller
-from unit.weights.models import SHARDS
+from unit.weights.models import SHARDS, rewrite_in_time
 from warmpod import reasons
 from warmpod.agent.staging import SourceError, stage, transport
 from warmpod.agent.staging.assembly import Assembly
@@ -187,6 +190,204 @@ def test_the_file_that_changes_is_not_mixed(web: FileServer, caller: Caller, mod
     assert "changed" in str(caught.value)
     web.faults.cuts.clear()
     caller.assert_holds(model, caller.stage(http=listing(web)))
+
+
+class Replacing:
+    """A watch that puts other content of the same size in place of a file, once so many bytes of
+    it are there; `meanwhile` is done then as well."""
+
+    def __init__(self, path: Path, after: int, meanwhile: Callable[[], None]) -> None:
+        self.path = path
+        self._left = after
+        self._meanwhile = meanwhile
+        self._lock = threading.Lock()
+
+    def __call__(self, count: int) -> None:
+        with self._lock:
+            due = 0 < self._left <= count
+            self._left -= count
+        if due:
+            new = self.path.with_name(".new")
+            new.write_bytes(b"\7" * self.path.stat().st_size)
+            os.utime(new, (1, 1))
+            new.rename(self.path)
+            self._meanwhile()
+
+
+@pytest.fixture
+def only_one_file(model: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """So that nothing else is under way when it is replaced."""
+    shutil.move(model / SHARDS[0], model.parent / "one")
+    for path in list(model.iterdir()):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    monkeypatch.setattr("warmpod.agent.staging.download.CONNECTIONS", 1)
+    return Path(shutil.move(model.parent / "one", model / SHARDS[0]))
+
+
+def staged_while(web: FileServer, caller: Caller, watch: Replacing) -> SourceError | None:
+    try:
+        stage({"http": listing(web)}, None, caller.target, watch, lambda _: None)
+    except SourceError as error:
+        return error
+    return None
+
+
+@pytest.mark.parametrize("ranges", [True, False])
+def test_without_versions_a_cut_download_begins_again(
+    web: FileServer, caller: Caller, only_one_file: Path, ranges: bool
+) -> None:
+    web.faults.validators, web.faults.ranges = False, ranges
+    web.faults.cuts = [700_000] * (1 if ranges else 2)  # one for the answer that is looked at only
+    watch = Replacing(only_one_file, 300_000, lambda: None)
+    assert staged_while(web, caller, watch) is None
+    assert set((caller.target / SHARDS[0]).read_bytes()) == {7}
+
+
+@pytest.mark.parametrize("tags", [True, False])
+@pytest.mark.parametrize("heeds_if_range", [True, False])
+@pytest.mark.parametrize("ranges", [True, False])
+def test_an_answer_that_does_not_say_its_version_is_not_of_the_planned_one(
+    web: FileServer,
+    caller: Caller,
+    only_one_file: Path,
+    tags: bool,
+    heeds_if_range: bool,
+    ranges: bool,
+) -> None:
+    os.utime(only_one_file, (1_000_000, 1_000_000))
+    faults = web.faults
+    faults.tags, faults.heeds_if_range, faults.ranges = tags, heeds_if_range, ranges
+    faults.cuts = [100_000] * (1 if ranges else 2)
+    watch = Replacing(only_one_file, 70_000, lambda: setattr(faults, "validators", False))
+    error = staged_while(web, caller, watch)
+    assert error is not None
+    assert "changed while it was downloaded" in str(error)
+    assert not (caller.target / SHARDS[0]).exists()
+    assert staged_while(web, caller, watch) is None
+    assert set((caller.target / SHARDS[0]).read_bytes()) == {7}
+
+
+def test_a_part_of_another_version_is_refused_though_it_is_the_part_that_was_asked_for(
+    web: FileServer, caller: Caller, only_one_file: Path
+) -> None:
+    web.faults.heeds_if_range = False
+    watch = Replacing(only_one_file, 70_000, lambda: None)
+    error = staged_while(web, caller, watch)
+    assert error is not None
+    assert "changed while it was downloaded" in str(error)
+
+
+def test_a_digest_makes_up_for_answers_that_do_not_say_their_version(
+    web: FileServer, caller: Caller, model: Path
+) -> None:
+    manifests.write(model, manifests.from_directory(model))
+    web.faults.validators = False
+    web.faults.cuts = [70_000] * 5
+    caller.assert_holds(model, caller.stage(http=listing(web)))
+    assert any(seen.headers.get("Range", "").startswith("bytes=4") for seen in web.seen)
+
+
+def test_a_date_tells_versions_apart_when_it_is_not_of_just_now(
+    web: FileServer, caller: Caller, only_one_file: Path
+) -> None:
+    web.faults.tags = False
+    os.utime(only_one_file, (1_000_000, 1_000_000))
+    web.faults.cuts = [70_000]
+    caller.assert_holds(only_one_file.parent, caller.stage(http=listing(web)))
+    asked = [seen.headers["Range"] for seen in web.seen if "Range" in seen.headers]
+    assert "bytes=0-399999" in asked
+    assert any(65_536 <= int(range_[6:].partition("-")[0]) < 70_001 for range_ in asked)
+    web.seen.clear()
+    only_one_file.write_bytes(b"\7" * 1_500_000)
+    ahead = time.time() + 1000  # as within the second of the change
+    os.utime(only_one_file, (ahead, ahead))
+    caller.assert_holds(only_one_file.parent, caller.stage(http=listing(web)))
+    assert {seen.headers.get("Range") for seen in web.seen} == {None, "bytes=0-0"}
+
+
+def test_without_versions_files_of_two_attempts_are_not_mixed(
+    web: FileServer, caller: Caller, model: Path
+) -> None:
+    web.faults.validators = False
+    caller.stage(http=listing(web))
+    (caller.target / SHARDS[0]).unlink()
+    (model / SHARDS[1]).write_bytes(b"\7" * (model / SHARDS[1]).stat().st_size)
+    caller.assert_holds(model, caller.stage(http=listing(web)))
+
+
+@pytest.mark.parametrize("validators", [True, False])
+def test_a_file_that_is_written_to_before_the_last_one_is_there_is_not_vouched_for(
+    web: FileServer, caller: Caller, model: Path, validators: bool
+) -> None:
+    web.faults.validators = validators
+
+    def watch(_: int) -> None:
+        first = caller.target / "config.json"
+        if first.exists() and first.read_bytes() == b"{}":
+            rewrite_in_time(first)
+
+    with pytest.raises(SourceError, match=r"config\.json was written to") as caught:
+        stage({"http": listing(web)}, None, caller.target, watch, lambda _: None)
+    assert caught.value.reason == reasons.DIGEST_MISMATCH
+    assert not (caller.target / manifests.MANIFEST_NAME).exists()
+
+
+def test_an_answer_with_two_lengths_is_refused(
+    web: FileServer, caller: Caller, model: Path
+) -> None:
+    web.faults.two_lengths = True
+    error = refusal(caller, listing(web)["url"])
+    assert error.reason == reasons.PATH_MISMATCH
+    assert "Content-Length and Transfer-Encoding at once" in str(error)
+    assert not (caller.target / manifests.MANIFEST_NAME).exists()
+
+
+@pytest.mark.parametrize("promised", [True, False])
+@pytest.mark.parametrize("ranges", [True, False])
+def test_an_answer_that_goes_on_after_its_end_is_refused(
+    web: FileServer, caller: Caller, model: Path, promised: bool, ranges: bool
+) -> None:
+    if promised:
+        manifests.write(model, manifests.from_directory(model))
+    web.faults.ranges = ranges
+    stage_probes_first = FileHandler.send_file
+
+    def send_file(handler: FileHandler, path: Path, headers: dict[str, str]) -> None:
+        if handler.headers.get("Range") != "bytes=0-0" and path.name == SHARDS[1]:
+            web.faults.more = 1
+        stage_probes_first(handler, path, headers)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(FileHandler, "send_file", send_file)
+        error = refusal(caller, listing(web)["url"])
+    assert error.reason == reasons.DIGEST_MISMATCH
+    assert "sends more than the" in str(error)
+    web.faults.more = 0
+    caller.assert_holds(model, caller.stage(http=listing(web)))
+
+
+@pytest.mark.parametrize("page", ["index", "manifest"])
+def test_a_page_without_end_needs_a_person(
+    web: FileServer, caller: Caller, monkeypatch: pytest.MonkeyPatch, page: str
+) -> None:
+    asked: list[str] = []
+
+    def answer(handler: FileHandler, path: str) -> None:
+        if path.endswith("/") != (page == "index"):
+            handler.refuse(404)
+            return
+        asked.append(path)
+        handler.send_response(200)
+        handler.send_header("Content-Type", "text/html")
+        handler.end_headers()
+        while True:
+            handler.wfile.write(b"<a href='x'>" * 10_000)
+
+    monkeypatch.setattr(FileHandler, "answer", answer)
+    error = refusal(caller, f"{web.url}/m/")
+    assert error.reason == reasons.PATH_MISMATCH
+    assert "correct http.url" in str(error)
+    assert len(asked) == 1
 
 
 BAD_HOSTS = ["127.0.0.1:abc", "[::1", "127.0.0.1:99999", "\N{ACCOUNT OF}.com", "a..b", ":80"]
