@@ -2,7 +2,7 @@
 
     <root>/<key>/                   one copy of one set of weights, shared by all who name the key
     <root>/.refs/<key>/<model uid>  that WarmModel needs it, and since when (nanoseconds); flock
-                                    shared by its living agents
+                                    shared by its living agents, which touch it every minute
     <root>/.fill/<key>              flock of the one agent that writes the copy
     <root>/.lock                    flock for every change to refs and removals
 
@@ -21,14 +21,17 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+from warmpod.agent.ages import Ages
 from warmpod.protocol import RECEIPT_NAME, USERS_LOCK
 
 log = logging.getLogger(__name__)
 
 LOCK_RETRY_SECONDS = 0.5
 # A ref that no living agent holds, and that none has touched for so long while the node ran, was
-# left by an agent that was killed together with its WarmModel.
-STALE_SECONDS = 3600.0
+# left by an agent that was killed together with its WarmModel. An agent that only restarts is back
+# sooner: the kubelet's longest crash back-off is 5 minutes (MaxContainerBackOff), the rest is room
+# for the pull of a new agent image.
+STALE_SECONDS = 900.0
 
 
 class NodeCopies:
@@ -40,13 +43,15 @@ class NodeCopies:
         self._keys = frozenset(keys)
         self._refs: dict[str, int] = {}
         self._given_up: set[str] = set()
+        self._ages = Ages()
 
     def directory(self, key: str) -> Path:
         return self._root / key
 
     def join(self) -> None:
         """Say that this WarmModel needs its copies, and that its agent lives; then remove copies
-        that nobody needs."""
+        that nobody needs. At least once a minute, also while one is being brought. Its own refs
+        come first, so that an agent that was away for long does not remove what is its own."""
         (self._root / ".fill").mkdir(mode=0o755, parents=True, exist_ok=True)
         with self._locked():
             for key in self._keys:
@@ -118,12 +123,18 @@ class NodeCopies:
         return sorted((self._root / ".refs").glob(f"*/{self._uid}"))
 
     def _drop_stale_refs(self) -> None:
-        # While the node was off nobody could touch a ref, so that time does not count.
-        born = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+        self._ages.look(self._file_system_time(), time.clock_gettime(time.CLOCK_MONOTONIC))
         for ref in sorted((self._root / ".refs").glob("*/*")):
-            if time.time() - max(born, ref.stat().st_mtime) > STALE_SECONDS and not _is_held(ref):
-                log.info("nobody has held %s for an hour, so it is dropped", ref)
-                self._drop(ref)
+            # Where locks do not reach other nodes, one of them may have removed it just now.
+            with suppress(FileNotFoundError):
+                if not _is_held(ref) and self._ages.of(ref.stat().st_mtime) > STALE_SECONDS:
+                    log.info("no agent has held %s for a quarter of an hour: dropped", ref)
+                    self._drop(ref)
+
+    def _file_system_time(self) -> float:
+        lock = self._root / ".lock"
+        os.utime(lock)
+        return lock.stat().st_mtime
 
     def _drop(self, ref: Path) -> None:
         """Unless an engine still uses the copy: then the ref keeps it for a later look."""

@@ -29,6 +29,9 @@ log = logging.getLogger(__name__)
 SHOW_SECONDS = 0.2
 # How long the API server gets to take note of a loss before it is repaired.
 TELL_SECONDS = 5.0
+# How often it is said that this agent lives, also during a look that takes hours, and how often
+# copies of the node that nobody needs any more are looked for.
+TEND_SECONDS = 60.0
 # How long this agent's own copies have been complete when earlier ones go.
 SUPERSEDED_SECONDS = 60.0
 # How long the API server is asked whether the WarmModel is gone, and how long its engines are
@@ -105,6 +108,7 @@ class Service:
         keepers = list(self._keepers.values())
         looking = ThreadPoolExecutor(len(keepers), "look")
         scrubbing = background(len(keepers))
+        tending = ThreadPoolExecutor(1, "tend")
         async with asyncio.TaskGroup() as group:
             helpers = [
                 group.create_task(self._reporter.run()),
@@ -112,6 +116,8 @@ class Service:
                 group.create_task(self._drop_superseded()),
             ]
             workers = [group.create_task(self._look(looking, keeper)) for keeper in keepers]
+            # Waited for like a look: joining after the farewell would need the copies once more.
+            workers.append(group.create_task(self._tend(tending)))
             if self._config.scrub_seconds is not None:
                 workers += [group.create_task(self._scrub(scrubbing, k)) for k in keepers]
             try:
@@ -133,6 +139,17 @@ class Service:
         if period is None or await self._stops_within(period):
             return
         await self._again_and_again(executor, keeper.scrub, period)
+
+    async def _tend(self, executor: Executor) -> None:
+        await self._again_and_again(executor, self._join, TEND_SECONDS)
+
+    def _join(self) -> None:
+        for copies in self._copies:
+            try:
+                copies.join()
+            except OSError as error:
+                # Looks join as well, and report what keeps them from it.
+                log.warning("copies that nobody needs could not be looked for: %s", error)
 
     async def _again_and_again(
         self, executor: Executor, work: Callable[[], None], pause: float

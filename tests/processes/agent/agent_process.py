@@ -11,7 +11,7 @@ from pathlib import Path
 from forking import end, fork
 
 from support.pod_api import IDENTITY
-from warmpod.agent import keeper
+from warmpod.agent import keeper, nodecopy, service
 from warmpod.agent.config import AgentConfig, WeightSet
 from warmpod.agent.progress import Progress
 from warmpod.agent.service import Service
@@ -22,6 +22,9 @@ from warmpod.weights import hashing
 # killed at many different moments.
 PIECE_BYTES = 32 * 1024
 REST_SECONDS = 0.004
+# A minute and a quarter of an hour, for tests.
+TEND_SECONDS = 0.2
+STALE_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,8 @@ class Agent:
 def _serve(config: AgentConfig, surroundings: Surroundings) -> None:
     hashing.PIECE_BYTES = PIECE_BYTES
     keeper.SHOWN_SECONDS = 0.0
+    service.TEND_SECONDS = TEND_SECONDS
+    nodecopy.STALE_SECONDS = STALE_SECONDS
     watch = Progress.watch
 
     def slowly(progress: Progress, count: int) -> None:

@@ -15,7 +15,8 @@ from warmpod.agent.nodecopy import NodeCopies
 from warmpod.inuse import Use
 from warmpod.protocol import RECEIPT_NAME, USERS_LOCK
 
-LONG_AGO = 3 * nodecopy.STALE_SECONDS
+# Longer than an agent that restarts may be away: the kubelet's back-off of 5 minutes, and a pull.
+LONG_AGO = 16 * 60.0
 
 
 class Copies(NodeCopies):
@@ -54,13 +55,13 @@ def copies(root: Path) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def long_running_node(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that a ref can be older than an hour of the node's life."""
+    """So that a ref can be old in the node's present life."""
     monkeypatch.setattr(time, "clock_gettime", lambda _: 10 * LONG_AGO)
 
 
-def age(root: Path, key: str, uid: str) -> None:
+def age(root: Path, key: str, uid: str, seconds: float = LONG_AGO) -> None:
     ref = root / ".refs" / key / uid
-    os.utime(ref, (time.time() - LONG_AGO, time.time() - LONG_AGO))
+    os.utime(ref, (time.time() - seconds, time.time() - seconds))
 
 
 def test_the_last_to_leave_frees_the_memory(tmp_path: Path) -> None:
@@ -256,11 +257,76 @@ def test_a_file_of_another_user_keeps_the_copy(tmp_path: Path, monkeypatch) -> N
 # --- Agents that were killed ----------------------------------------------------------------------
 
 
-def test_the_ref_of_a_killed_agent_goes_after_an_hour(tmp_path: Path) -> None:
+def test_the_ref_of_a_killed_agent_goes_after_a_quarter_of_an_hour(tmp_path: Path) -> None:
     join(tmp_path, "gone", "a").close()
     other = join(tmp_path, "k", "b")
+    age(tmp_path, "gone", "a", 14 * 60.0)
+    other.join()
     assert copies(tmp_path) == ["gone", "k"]
     age(tmp_path, "gone", "a")
+    other.join()
+    assert copies(tmp_path) == ["k"]
+    assert [path.name for path in (tmp_path / ".refs").iterdir()] == ["k"]
+
+
+def test_another_who_needs_the_copy_keeps_it(tmp_path: Path) -> None:
+    join(tmp_path, "k", "a").close()
+    other = join(tmp_path, "k", "b")
+    age(tmp_path, "k", "a")
+    other.join()
+    assert [path.name for path in (tmp_path / ".refs" / "k").iterdir()] == ["b"]
+    assert (other.path / RECEIPT_NAME).exists()
+
+
+def test_an_agent_that_comes_back_late_keeps_its_own(tmp_path: Path) -> None:
+    join(tmp_path, "k", "a").close()
+    age(tmp_path, "k", "a")
+    back = Copies(tmp_path, "k", "a")
+    assert (back.path / RECEIPT_NAME).exists()
+
+
+@pytest.mark.parametrize("step", [3600.0, -3600.0])
+def test_a_clock_that_is_set_drops_nothing(tmp_path: Path, monkeypatch, step: float) -> None:
+    """All times of the file system move against the monotonic clock: that is as if this moved."""
+    join(tmp_path, "back-off", "a").close()
+    other = join(tmp_path, "k", "b")
+    age(tmp_path, "back-off", "a", 60.0 + step)
+    monkeypatch.setattr(time, "clock_gettime", lambda _: 10 * LONG_AGO - step)
+    other.join()
+    assert copies(tmp_path) == ["back-off", "k"]
+
+
+def test_agents_that_sweep_at_once_and_one_that_comes_back(tmp_path: Path) -> None:
+    """Whoever is first, the one that came back has its ref, and a directory that is still there."""
+    for turn in range(20):
+        join(tmp_path, "k", "a").close()
+        age(tmp_path, "k", "a")
+        sweepers = [NodeCopies(tmp_path, f"s{number}", ["other"]) for number in range(3)]
+        back = NodeCopies(tmp_path, "a", ["k"])
+        threads = [threading.Thread(target=each.join) for each in (*sweepers, back)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(10)
+        assert (tmp_path / ".refs" / "k" / "a").exists(), turn
+        assert (tmp_path / "k" / USERS_LOCK).exists(), turn
+        for each in (*sweepers, back):
+            each.leave(forced=False)
+
+
+def test_what_another_node_removes_meanwhile_is_nothing_to_fail_on(tmp_path, monkeypatch) -> None:
+    """Where the file system passes no locks on."""
+    join(tmp_path, "gone", "a").close()
+    other = join(tmp_path, "k", "b")
+    plain = nodecopy._is_held
+
+    def too_late(ref: Path) -> bool:
+        if ref.parent.name == "gone":
+            ref.unlink(missing_ok=True)
+        return plain(ref)
+
+    monkeypatch.setattr(nodecopy, "_is_held", too_late)
+    other.join()
     other.join()
     assert copies(tmp_path) == ["k"]
 

@@ -217,6 +217,23 @@ def test_downloads_lie_on_the_nodes_disk(source: str) -> None:
     assert "readOnly" not in mount
 
 
+@EVERY_MEDIUM
+@pytest.mark.parametrize("source", sorted(REMOTE))
+def test_a_claim_separates_namespaces_but_for_node_memory(source: str, medium: str) -> None:
+    """A claim belongs to its namespace; the key of a node's copy is the same in all."""
+    model = of(source, medium, **STAGING)
+    pods = (prefetch_spec(model), engine_spec(model))
+    shared = {
+        volume["hostPath"]["path"]
+        for pod in pods
+        for volume in pod["volumes"]
+        if "hostPath" in volume
+    }
+    key = key_of(source)
+    memory = {"/dev/shm/warmpod", f"/dev/shm/warmpod/{key}"}
+    assert shared == (memory if medium == "NodeMemory" else set())
+
+
 @pytest.mark.parametrize("source", REMOTE)
 def test_downloads_lie_in_a_claim_where_the_spec_names_one(source: str) -> None:
     model, key = of(source, "Image", **STAGING), key_of(source)
