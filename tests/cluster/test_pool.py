@@ -32,8 +32,8 @@ Create = Callable[[JsonObject], ModelView]
 
 # Each one refills the pool with a new pod and lets another one go, which takes about 17 s.
 # `make bench` makes a hundred of each kind, and has the times.
-SCALE_OUTS = 5
-RESTARTS = 4
+SCALE_OUTS = 3
+RESTARTS = 3
 # Enough for a request to be noticed that met a pod that was not ready for it.
 SLOW_S = 2.0
 
