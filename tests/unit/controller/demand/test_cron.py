@@ -78,7 +78,7 @@ near_changes = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=40)
 @given(entries, zones, near_changes, st.integers(-600, 600))
 def test_looking_back_finds_what_looking_forward_does(
     entry: str, zone: str, change: str, minutes: int
@@ -93,7 +93,7 @@ def test_looking_back_finds_what_looking_forward_does(
     assert cron.last_until(entry, zone, now) == max(fired)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=40)
 @given(entries, zones, near_changes, st.integers(-600, 600))
 def test_nothing_fires_between_last_and_next(
     entry: str, zone: str, change: str, minutes: int
