@@ -8,10 +8,12 @@ load that the first ones are about to take.
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from warmpod import reasons
+from warmpod.controller import start_times
 from warmpod.controller.autoscalers.view import AutoscalerView, Policy, Speed
 from warmpod.controller.problems import Area, Problem
 
@@ -39,15 +41,11 @@ def problems(
 def start_seconds(startups: Iterable[Mapping[str, Any]]) -> int | None:
     """What a new pod takes to be warm, by the slowest that the status remembers, and rounded up: an
     advice that differs by seconds after each start is none. None before the first."""
-    seconds = [
-        found["startSeconds"]
-        for found in startups
-        if "startSeconds" in found and found.get("cause", "pod-start") == "pod-start"
-    ]
-    return rounded(max(seconds)) if seconds else None
+    seconds = max(start_times.of_pods(startups), default=None)
+    return None if seconds is None else rounded(seconds)
 
 
-def rounded(seconds: int) -> int:
+def rounded(seconds: float) -> int:
     """Up to what is as good as that: an autoscaler decides each 15 s."""
     step = SYNC_PERIOD if seconds <= 120 else 60
     return max(SYNC_PERIOD, math.ceil(seconds / step) * step)
@@ -77,19 +75,22 @@ def _overtakes(autoscaler: AutoscalerView, start: int, standby: int) -> bool:
     up, least = autoscaler.up, max(1, autoscaler.minimum)
     if up.select == "Disabled" or up.window >= start:
         return False
-    first = most(up, least, 1, autoscaler.maximum)
-    in_time = most(up, least, start, autoscaler.maximum)
-    return in_time > first and in_time - least > standby
+    steps = growth(up, least, start, autoscaler.maximum)
+    first = next(steps)
+    return any(reached > first and reached - least > standby for reached in steps)
 
 
-def most(up: Speed, replicas: int, seconds: int, maximum: int) -> int:
-    """The most replicas that an autoscaler may reach in that time.
+def growth(up: Speed, replicas: int, seconds: int, maximum: int) -> Iterator[int]:
+    """The most replicas after each decision of an autoscaler in that time, until it can ask for no
+    more.
 
     As `calculateScaleUpLimitWithScalingRules` in pkg/controller/podautoscaler/horizontal.go: each
     policy counts from what there was at the beginning of its own period.
     """
-    added: list[tuple[int, int]] = []
+    added: deque[tuple[int, int]] = deque()
     for now in range(0, seconds, SYNC_PERIOD):
+        while added and now - added[0][0] >= MAX_PERIOD:
+            added.popleft()
         limits = [
             _limit(policy, replicas - sum(n for at, n in added if now - at < policy.period))
             for policy in up.policies
@@ -98,7 +99,9 @@ def most(up: Speed, replicas: int, seconds: int, maximum: int) -> int:
         step = max(0, min(allowed, maximum) - replicas)
         added.append((now, step))
         replicas += step
-    return replicas
+        yield replicas
+        if replicas >= maximum:
+            return
 
 
 def _limit(policy: Policy, before: int) -> int:
