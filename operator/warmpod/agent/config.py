@@ -129,18 +129,14 @@ def _mapping(value: Any) -> Mapping[str, Any]:
     return value
 
 
-def _origin(value: Any) -> Origin:
-    try:
-        return Origin.from_document(_mapping(value))
-    except KeyError as error:
-        raise ConfigError(f": {error} is missing") from error
+def _document(parse: Callable[[Mapping[str, Any]], object]) -> Callable[[Any], object]:
+    def convert(value: Any) -> object:
+        try:
+            return parse(_mapping(value))
+        except KeyError as error:
+            raise ConfigError(f": {error} is missing") from error
 
-
-def _lookup(value: Any) -> Lookup:
-    try:
-        return Lookup.from_document(_mapping(value))
-    except KeyError as error:
-        raise ConfigError(f": {error} is missing") from error
+    return convert
 
 
 _CONVERSIONS: Mapping[str, Callable[[Any], object]] = {
@@ -151,8 +147,8 @@ _CONVERSIONS: Mapping[str, Callable[[Any], object]] = {
     "scrub_seconds": float,
     "remote": _mapping,
     "verify": _mapping,
-    "origin": _origin,
-    "lookup": _lookup,
+    "origin": _document(Origin.from_document),
+    "lookup": _document(Lookup.from_document),
     "source": Path,
     "node_root": Path,
     "stage_root": Path,

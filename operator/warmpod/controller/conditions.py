@@ -15,6 +15,7 @@ from warmpod.controller import progress
 from warmpod.controller.condition import STANDBY_READY, Condition, Status, short
 from warmpod.controller.demand import Demand
 from warmpod.controller.facts import Facts
+from warmpod.controller.meta import time_text
 from warmpod.controller.nodes.pods import holds_images
 from warmpod.controller.pool import readiness
 from warmpod.controller.problems import ENGINE_PROGRESS, NOTICES, Area, Problem
@@ -81,7 +82,7 @@ def merge(
                 "type": name,
                 "status": condition.status,
                 "observedGeneration": generation,
-                "lastTransitionTime": same or now.strftime("%Y-%m-%dT%H:%M:%SZ"),
+                "lastTransitionTime": same or time_text(now),
                 "reason": str(condition.reason),
                 "message": condition.message,
             }

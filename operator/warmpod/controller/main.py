@@ -55,7 +55,7 @@ from warmpod.controller.recorder import Recorder
 from warmpod.controller.residency import Residency
 from warmpod.controller.resolver import Resolver
 from warmpod.controller.settings import InvalidSettings, OperatorSettings, from_environment
-from warmpod.controller.sidecars import SidecarError, Sidecars
+from warmpod.controller.sidecars import Sidecars
 from warmpod.controller.sweep import Sweeper
 from warmpod.controller.triggers import Triggers
 from warmpod.controller.triggers.http import Endpoint
@@ -113,7 +113,7 @@ class Operator:
         idle = Idle()
         self.sidecars = Sidecars(kube, session, settings.namespace, settings.service_account)
         self.calls = Calls(self.sidecars, idle, self.queue.add)
-        self.triggers = Triggers(self.sidecars, self.queue.add, (SidecarError,))
+        self.triggers = Triggers(self.sidecars, self.queue.add)
         self.forecasts = Forecasts(
             self.cache,
             self.sidecars,

@@ -73,6 +73,11 @@ def event_time(event: Object) -> datetime:
     return parse_time(text) or datetime.fromtimestamp(0, UTC)
 
 
+def time_text(at: datetime) -> str:
+    """Whole seconds, as Kubernetes writes them; `at` is in UTC."""
+    return at.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 def parse_time(text: str | None) -> datetime | None:
     """RFC 3339 as Kubernetes writes it, with or without fractions of a second."""
     return datetime.fromisoformat(text) if text else None

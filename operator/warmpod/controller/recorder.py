@@ -14,6 +14,7 @@ from typing import Any
 
 from warmpod.controller.kinds import EVENT, WARM_MODEL
 from warmpod.controller.kube import USER_AGENT, ApiError, Kube, Object, Unreachable
+from warmpod.controller.meta import time_text
 from warmpod.controller.metrics import Metrics
 from warmpod.controller.transitions import Transition
 from warmpod.controller.views import Meta
@@ -60,7 +61,7 @@ class Recorder:
 
 def _event(about: Meta, transition: Transition, instance: str, now: datetime) -> dict[str, Any]:
     said = "\0".join((about.uid, transition.type, transition.reason, transition.message))
-    time = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+    time = time_text(now)
     return {
         "apiVersion": EVENT.api_version,
         "kind": EVENT.kind,

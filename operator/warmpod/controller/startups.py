@@ -19,6 +19,7 @@ from warmpod.api.status import (
     MAX_PHASES,
     MAX_SECONDS,
 )
+from warmpod.controller.meta import time_text
 from warmpod.controller.pool.members import is_warm
 from warmpod.controller.transitions import Transition
 from warmpod.controller.views import PodView, parse_time
@@ -115,7 +116,7 @@ def _entry(pod: PodView, found: Record, gate: float) -> Object:
         "boot": found.boot or None,
         "cause": found.cause or None,
         "compile": found.compile or None,
-        "warmTime": datetime.fromtimestamp(gate, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "warmTime": time_text(datetime.fromtimestamp(gate, UTC)),
         "startSeconds": _between(pod.startup.created if first_of_pod else found.boot_started, gate),
         "weightsSeconds": _between(found.launcher, found.boot_started) if first_of_pod else None,
         "engineSeconds": _between(found.boot_started, found.http),

@@ -140,7 +140,7 @@ class Cluster:
             metrics,
             gates,
             residency,
-            Triggers(self, self.changed.put_nowait, (RuntimeError,), pause=0),  # type: ignore[arg-type]
+            Triggers(self, self.changed.put_nowait, pause=0),  # type: ignore[arg-type]
             Forecasts(self.cache, self, Storage(kube), History(None, ""), self.changed.put_nowait),  # type: ignore[arg-type]
             now=lambda: NOW,
         )

@@ -10,6 +10,7 @@ from statistics import median
 from typing import Any
 
 from warmpod.api import WarmModel
+from warmpod.controller import start_times
 from warmpod.controller.accounting import report
 from warmpod.controller.accounting.ledger import Ledger
 from warmpod.controller.accounting.rate import rate_of
@@ -81,9 +82,5 @@ class Accounts:
 
 def start_seconds(status: dict[str, Any]) -> float | None:
     """What the last pods took from their creation to the open gate, in the middle."""
-    found = [
-        startup["startSeconds"]
-        for startup in status.get("lastStartups") or []
-        if startup.get("cause") == "pod-start" and "startSeconds" in startup
-    ]
-    return float(median(found)) if found else None
+    found = list(start_times.of_pods(status.get("lastStartups") or []))
+    return median(found) if found else None

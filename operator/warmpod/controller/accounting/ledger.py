@@ -11,13 +11,12 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from warmpod import reasons
 from warmpod.controller.accounting.rate import Rate
 from warmpod.controller.accounting.totals import Totals
-from warmpod.controller.pool.members import is_warm
+from warmpod.controller.pool.members import is_serving, is_warm, sleeps
 from warmpod.controller.views import PodView
-from warmpod.protocol import TIMELINE_CONDITION, WARM_CONDITION
-from warmpod.resources.names import PROMOTED_FROM, REVISION_LABEL, ROLE_LABEL, SERVING
+from warmpod.protocol import TIMELINE_CONDITION
+from warmpod.resources.names import PROMOTED_FROM, REVISION_LABEL
 from warmpod.startup import record
 
 SLEEPING = "Sleeping"
@@ -90,7 +89,7 @@ class Ledger:
         outcome = self._judge(known, pod, now)
         if outcome is not None and not self._is_rollout(pod):
             self._count(outcome, self._needs.get(uid), now)
-        if not _serves(pod) or is_warm(pod):
+        if not is_serving(pod) or is_warm(pod):
             self._needs.pop(uid, None)
 
     def lost(self, pod: PodView, now: float) -> None:
@@ -101,24 +100,24 @@ class Ledger:
     def _replace(self, uid: str, pod: PodView | None) -> PodView | None:
         """Returns what was known of it."""
         known = self._pods.pop(uid, None)
-        if known is not None and not _serves(known):
+        if known is not None and not is_serving(known):
             self._waiting[_waiting(known)] -= 1
         if pod is not None:
             self._pods[uid] = pod
-            if not _serves(pod):
+            if not is_serving(pod):
                 self._waiting[_waiting(pod)] += 1
         return known
 
     def _judge(self, known: PodView | None, pod: PodView, now: float) -> Outcome | None:
         """The outcome of a need that has ended now. One that begins is noted."""
         uid = pod.meta.uid
-        if not _serves(pod):
+        if not is_serving(pod):
             return None
         if known is None:
             if not is_warm(pod) and not _was_warm(pod):
                 self._needs[uid] = _Need(now, Outcome.COLD)
             return None
-        if not _serves(known):
+        if not is_serving(known):
             asleep = pod.meta.annotations.get(PROMOTED_FROM) == SLEEPING
             if is_warm(pod):
                 return Outcome.SLEEPING if asleep else Outcome.WARM
@@ -158,16 +157,10 @@ class Ledger:
         )
 
 
-def _serves(pod: PodView) -> bool:
-    return pod.meta.labels.get(ROLE_LABEL, SERVING) == SERVING
-
-
 def _waiting(pod: PodView) -> Waiting:
     if is_warm(pod):
         return Waiting.AWAKE
-    warm = pod.conditions.get(WARM_CONDITION)
-    sleeps = warm is not None and warm.reason in (reasons.ASLEEP, reasons.WAKING)
-    return Waiting.ASLEEP if sleeps else Waiting.STARTING
+    return Waiting.ASLEEP if sleeps(pod) else Waiting.STARTING
 
 
 def _was_warm(pod: PodView) -> bool:

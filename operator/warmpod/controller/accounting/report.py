@@ -9,7 +9,7 @@ from typing import Any
 from warmpod.api.status import MAX_COUNT, MAX_SUM
 from warmpod.controller.accounting.rate import Rate
 from warmpod.controller.accounting.totals import Totals
-from warmpod.controller.meta import parse_time
+from warmpod.controller.meta import parse_time, time_text
 
 Object = dict[str, Any]
 
@@ -69,7 +69,7 @@ def _written(account: Account, now: datetime) -> Object:
         "awakeGpuSeconds": _bounded(totals.awake_gpu_seconds),
         "asleepGpuSeconds": _bounded(totals.asleep_gpu_seconds),
         "summary": _summary(account),
-        "updated": now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "updated": time_text(now.astimezone(UTC)),
     }
     if _is_priced(account):
         written["cost"] = f"{totals.cost:.2f}"

@@ -15,6 +15,7 @@ from warmpod import reasons
 from warmpod.api import WarmModel
 from warmpod.controller.demand import windows
 from warmpod.controller.demand.windows import Found, Window
+from warmpod.controller.meta import time_text
 from warmpod.reasons import Reason
 
 
@@ -133,9 +134,10 @@ def _reason(
 def _words(model: WarmModel, found: Found, outlook: Outlook | None) -> Iterator[str]:
     yield from found.invalid
     for window in found.active:
-        yield f"Schedule {window.entry.name} asks for {_asked(window)} until {_time(window.ends)}"
+        ends = time_text(window.ends)
+        yield f"Schedule {window.entry.name} asks for {_asked(window)} until {ends}"
     if found.coming is not None:
-        begins = _time(found.coming.begins)
+        begins = time_text(found.coming.begins)
         lead = found.coming.lead.total_seconds()
         yield (
             f"Schedule {found.coming.entry.name} begins at {begins} and asks for "
@@ -151,7 +153,3 @@ def _asked(window: Window) -> str:
     numbers = {"serving": window.entry.replicas, "standby": window.entry.standby}
     told = [f"{number} {role} pods" for role, number in numbers.items() if number is not None]
     return f"at least {' and '.join(told)}"
-
-
-def _time(at: datetime) -> str:
-    return at.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from warmpod.api.schedule import ScheduleEntry
+from warmpod.controller import start_times
 from warmpod.controller.demand import cron
 from warmpod.controller.demand.cron import InvalidEntry
 
@@ -119,11 +120,4 @@ def measured_start(startups: list[dict[str, object]]) -> float | None:
     """Seconds from the creation of a pod until it is warm: the slowest of the last starts, because
     a window that begins with cold pods is what the lead is there to prevent. `startups`: as in
     `status.lastStartups`."""
-    return max(_starts(startups), default=None)
-
-
-def _starts(startups: list[dict[str, object]]) -> Iterator[float]:
-    for startup in startups:
-        seconds = startup.get("startSeconds")
-        if startup.get("cause", "pod-start") == "pod-start" and isinstance(seconds, int | float):
-            yield float(seconds)
+    return max(start_times.of_pods(startups), default=None)

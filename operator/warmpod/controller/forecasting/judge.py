@@ -14,6 +14,7 @@ from warmpod.controller.demand import Outlook
 from warmpod.controller.demand.windows import LONGEST_LEAD, UNMEASURED_LEAD
 from warmpod.controller.forecasting.scores import FEWEST, Errors, pods_for
 from warmpod.controller.forecasting.series import Shape
+from warmpod.controller.meta import time_text
 
 #: Share of the last two seasons that must have been recorded.
 FULL_ENOUGH = 0.5
@@ -105,7 +106,7 @@ def _proof(errors: Errors) -> str:
 
 
 def _status(now: datetime, load: float | None) -> dict[str, object]:
-    found: dict[str, object] = {"time": now.strftime("%Y-%m-%dT%H:%M:%SZ")}
+    found: dict[str, object] = {"time": time_text(now)}
     return found | ({} if load is None else {"load": min(MAX_LOAD, round(load))})
 
 

@@ -20,8 +20,10 @@ from warmpod.controller.forecasting.scores import Errors
 from warmpod.controller.forecasting.storage import Storage
 from warmpod.controller.kinds import POD
 from warmpod.controller.kube import ApiError, Unreachable
+from warmpod.controller.pool.members import is_serving
+from warmpod.controller.sidecars import Load
 from warmpod.controller.views import Key, ModelView, PodView, View
-from warmpod.resources.names import COMPONENT_LABEL, ROLE_LABEL, SERVING
+from warmpod.resources.names import COMPONENT_LABEL
 
 logger = logging.getLogger(__name__)
 
@@ -33,13 +35,6 @@ STORE_SECONDS = 3600.0
 RETRY = timedelta(minutes=5)
 #: Pods that are asked at a time.
 AT_A_TIME = 32
-
-
-class Load(Protocol):
-    @property
-    def running(self) -> int: ...
-    @property
-    def waiting(self) -> int: ...
 
 
 class Loads(Protocol):
@@ -242,6 +237,6 @@ def _serves(pod: View) -> TypeGuard[PodView]:
     return (
         isinstance(pod, PodView)
         and pod.meta.labels.get(COMPONENT_LABEL) == "engine"
-        and pod.meta.labels.get(ROLE_LABEL, SERVING) == SERVING
+        and is_serving(pod)
         and not pod.meta.deleting
     )

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from warmpod.controller.demand import Demand
-from warmpod.controller.meta import DELETION_COST
+from warmpod.controller.meta import DELETION_COST, time_text
 from warmpod.controller.pool.choice import choose
 from warmpod.controller.pool.members import (
     Member,
@@ -136,7 +136,7 @@ def _changes(
     found: tuple[Member, ...], serving: frozenset[str], now: datetime
 ) -> Iterator[RoleChange]:
     """Only of roles that change: each one has every node's rules written anew."""
-    time = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+    time = time_text(now)
     for member in found:
         if member.uid in serving and not member.serving:
             yield RoleChange(member.pod, SERVING, _promoted(member, time), member.state)

@@ -84,6 +84,12 @@ def is_warm(pod: PodView) -> bool:
     return pod.is_true(WARM_CONDITION) and pod.is_true("Ready")
 
 
+def sleeps(pod: PodView) -> bool:
+    """Or is waking up."""
+    warm = pod.conditions.get(WARM_CONDITION)
+    return warm is not None and warm.reason in _SLEEP
+
+
 def time_of(pod: PodView, annotation: str) -> datetime | None:
     """None also where somebody has written there what is no time."""
     try:
@@ -110,8 +116,7 @@ def state_of(pod: PodView, *, sleeping: bool, now: datetime) -> State:
     """`sleeping`: as of `members`."""
     if is_warm(pod):
         return State.WARM
-    warm = pod.conditions.get(WARM_CONDITION)
-    if not sleeping or warm is None or warm.reason not in _SLEEP:
+    if not sleeping or not sleeps(pod):
         return State.COLD
     given_up = given_up_at(pod)
     if WAKE_FAILED_AT in pod.meta.annotations or (given_up is not None and now >= given_up):

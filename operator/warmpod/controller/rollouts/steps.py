@@ -13,12 +13,13 @@ from warmpod import reasons
 from warmpod.api import WarmModel
 from warmpod.controller import demand
 from warmpod.controller.observed import Observed
+from warmpod.controller.pool.members import is_serving
 from warmpod.controller.rollouts.verdict import Verdicts
 from warmpod.controller.views import PodView
 from warmpod.protocol import WARM_CONDITION
 from warmpod.reasons import Reason
 from warmpod.resources.deployment import Strategy
-from warmpod.resources.names import REVISION_LABEL, ROLE_LABEL, SERVING
+from warmpod.resources.names import REVISION_LABEL
 
 #: How long the scheduler must have found no place before it is believed more than our own sums.
 PATIENCE = timedelta(seconds=15)
@@ -121,7 +122,7 @@ def _placed(observed: Observed) -> int:
 
 def _replaceable(observed: Observed, model: WarmModel, now: datetime) -> int:
     """Pods that may go at once: those that are held back, since no user misses them."""
-    held_back = sum(p.meta.labels.get(ROLE_LABEL, SERVING) != SERVING for p in _staying(observed))
+    held_back = sum(not is_serving(pod) for pod in _staying(observed))
     return max(1, min(held_back, demand.of(model, now, observed.known).standby))
 
 
@@ -131,8 +132,4 @@ def _staying(observed: Observed) -> tuple[PodView, ...]:
 
 def _is_asleep(pod: PodView) -> bool:
     warm = pod.conditions.get(WARM_CONDITION)
-    return (
-        warm is not None
-        and warm.reason == reasons.ASLEEP
-        and pod.meta.labels.get(ROLE_LABEL, SERVING) != SERVING
-    )
+    return warm is not None and warm.reason == reasons.ASLEEP and not is_serving(pod)

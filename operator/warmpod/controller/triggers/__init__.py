@@ -18,6 +18,8 @@ from typing import Any, Protocol
 
 from warmpod import reasons
 from warmpod.api.warm_now import MAX_ID
+from warmpod.controller.meta import time_text
+from warmpod.controller.sidecars import SidecarError
 from warmpod.controller.transitions import Transition
 from warmpod.controller.views import Key, ModelView, PodView
 from warmpod.protocol import WARM_NOW_ANNOTATION
@@ -34,7 +36,7 @@ NAMED = 3
 class Rewarming(Protocol):
     async def warm(self, pod: PodView) -> None:
         """Tells a sidecar to play its warm-up once more, beside what the engine serves; returns
-        as soon as it has taken that."""
+        as soon as it has taken that. Raises SidecarError."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class Outcome:
         return {
             "id": self.id,
             "annotation": self.annotation,
-            "time": self.time.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "time": time_text(self.time),
             "pods": self.pods,
             "failed": len(self.failures),
         }
@@ -84,15 +86,12 @@ class Triggers:
         self,
         sidecars: Rewarming,
         changed: Callable[[Key], None],
-        expected: tuple[type[Exception], ...],
         *,
         pause: float = PAUSE,
     ) -> None:
-        """`changed` is told when something is to be reported of a WarmModel; `expected`: what the
-        sidecars' calls raise."""
+        """`changed` is told when something is to be reported of a WarmModel."""
         self._sidecars = sidecars
         self._changed = changed
-        self._expected = expected
         self._pause = pause
         self._posted: dict[Key, str] = {}
         self._runs: dict[Key, _Run] = {}
@@ -164,7 +163,7 @@ class Triggers:
                 await asyncio.sleep(self._pause)
             try:
                 await self._sidecars.warm(pod)
-            except self._expected as error:
+            except SidecarError as error:
                 why = str(error)
             else:
                 return ""

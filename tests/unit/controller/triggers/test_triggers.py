@@ -10,6 +10,7 @@ import pytest
 
 from unit.controller.builders import NAME, NAMESPACE, engine, warm_model
 from warmpod.controller.kinds import WARM_MODEL
+from warmpod.controller.sidecars import SidecarError
 from warmpod.controller.triggers import Triggers, identity
 from warmpod.controller.views import ModelView, PodView, project
 from warmpod.protocol import WARM_NOW_ANNOTATION
@@ -18,7 +19,7 @@ KEY = (NAMESPACE, NAME)
 PODS = (engine("llama-0").warm().view(), engine("llama-1").warm().view())
 
 
-class Refused(Exception):
+class Refused(SidecarError):
     pass
 
 
@@ -40,7 +41,7 @@ class Operator:
 
     def __init__(self, sidecars: Sidecars) -> None:
         self.changes: asyncio.Queue[object] = asyncio.Queue()
-        self.triggers = Triggers(sidecars, self.changes.put_nowait, (Refused,), pause=0)
+        self.triggers = Triggers(sidecars, self.changes.put_nowait, pause=0)
         self.body = warm_model(status={})
         self.events: list[str] = []
 
