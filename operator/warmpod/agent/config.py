@@ -45,10 +45,24 @@ class WeightSet:
 
 
 @dataclass(frozen=True)
+class CacheConfig:
+    """The store of compiled code: where it is, the most that it may hold in bytes, and where those
+    of all WarmModels of the namespace are, by uid."""
+
+    root: Path
+    bytes: int
+    stores: Path
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> Self:
+        return cls(Path(document["root"]), int(document["bytes"]), Path(document["stores"]))
+
+
+@dataclass(frozen=True)
 class AgentConfig:
     """`node_root` holds the node's copies in memory, `stage_root` those on disk; `state_dir` is a
     folder that outlives the container but not the pod. `scrub_seconds`: read everything again
-    that often, None: never."""
+    that often, None: never. `compile_cache` is None where this agent keeps none."""
 
     model: str
     model_uid: str
@@ -60,6 +74,7 @@ class AgentConfig:
     port: int = AGENT_PORT
     look_seconds: float = 10.0
     scrub_seconds: float | None = None
+    compile_cache: CacheConfig | None = None
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Self:
@@ -149,6 +164,7 @@ _CONVERSIONS: Mapping[str, Callable[[Any], object]] = {
     "verify": _mapping,
     "origin": _document(Origin.from_document),
     "lookup": _document(Lookup.from_document),
+    "compile_cache": _document(CacheConfig.from_document),
     "source": Path,
     "node_root": Path,
     "stage_root": Path,

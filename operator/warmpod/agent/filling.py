@@ -6,17 +6,19 @@ for the receipt sees all files or none. One writer at a time; the caller takes c
 
 from __future__ import annotations
 
-import errno
 import hashlib
+import mmap
 import os
 import shutil
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from warmpod.agent import memory
+from warmpod.agent.room import room
 from warmpod.protocol import RECEIPT_NAME
 from warmpod.quantity import human
-from warmpod.reasons import DIGEST_MISMATCH
+from warmpod.reasons import DIGEST_MISMATCH, NOT_RESIDENT
 from warmpod.weights import receipt as receipts
 from warmpod.weights.findings import Finding
 from warmpod.weights.hashing import (
@@ -33,6 +35,8 @@ from warmpod.weights.verify import Expectations, Expected, digest_finding, unver
 
 # Hidden, so that it never counts as a part of the model.
 TEMPORARY = ".filling"
+# What receipt and notes take for each file, with all that is rounded up to whole pages.
+NOTE_BYTES = 8192
 
 
 class NoRoom(Exception):
@@ -45,6 +49,15 @@ class TargetFull(NoRoom):
 
     def __init__(self, needed: int, free: int) -> None:
         super().__init__(f"{human(needed)} of weights do not fit the {human(free)} left in")
+
+
+@dataclass(frozen=True)
+class Brought:
+    """A file of the target, and the one of the source that it was copied from just now, where
+    nothing but that one says what it should hold."""
+
+    made: Seen
+    read: Seen | None = None
 
 
 def is_filled(target: Path, expected: Expectations) -> bool:
@@ -69,12 +82,33 @@ def fill(
     doubted: Collection[str] = (),
     begin: Callable[[int], None] = unwatched,
 ) -> tuple[Finding, ...]:
-    """Make `target` hold exactly the expected files, and say which of them are bad in `source`.
-    What the receipt says of `doubted` files does not count. `begin` is told how many bytes are to
-    be copied, once that they fit is known.
+    """Make `target` hold exactly the expected files, and say which of them are bad in `source`, or,
+    without a digest to compare with, were written to there before the last one was copied. What
+    the receipt says of `doubted` files does not count. `begin` is told how many bytes are to be
+    copied, once that they fit is known.
 
     Raises NoRoom, OSError, and what `watch` raises; whatever was finished by then is kept for
     the next attempt."""
+    while True:
+        outcome = _fill(source, target, expected, watch, doubted, begin)
+        if isinstance(outcome, tuple):
+            return outcome
+        if not any(unverified(target, expected, outcome)):
+            with room(lambda: TargetFull(expected.size, 0)):
+                outcome.save(target / RECEIPT_NAME)
+            return ()
+        # Somebody wrote to the copy meanwhile. Without a receipt all of it is read again.
+
+
+def _fill(
+    source: Path,
+    target: Path,
+    expected: Expectations,
+    watch: Watch,
+    doubted: Collection[str],
+    begin: Callable[[int], None],
+) -> tuple[Finding, ...] | Receipt:
+    """What is bad in the source, or the receipt of a target that is complete."""
     receipt = receipts.load(target / RECEIPT_NAME).without(doubted)
     wrong = {finding.path for finding in unverified(target, expected, receipt)}
     known = receipt.without(wrong | set(_stray(target, expected)))
@@ -87,11 +121,12 @@ def fill(
     ahead = cores_are_idle(len(pending))
     results = map_in_threads(lambda file: _bring(source, target, file, watch, ahead), pending)
     shutil.rmtree(target / TEMPORARY)
-    findings = tuple(result for result in results if isinstance(result, Finding))
-    if not findings:
-        brought = [result for result in results if isinstance(result, Seen)]
-        Receipt([*known.files, *brought]).save(target / RECEIPT_NAME)
-    return findings
+    if findings := tuple(result for result in results if isinstance(result, Finding)):
+        return findings
+    brought = [result for result in results if isinstance(result, Brought)]
+    if findings := tuple(_written_to(source, [each.read for each in brought if each.read])):
+        return findings
+    return Receipt([*known.files, *(each.made for each in brought)])
 
 
 def _stray(target: Path, expected: Expectations) -> list[str]:
@@ -113,7 +148,8 @@ def _check_room(target: Path, pending: Iterable[Expected]) -> None:
     needed = 0
     for file in pending:
         present = target / file.path
-        needed += file.size - (present.stat().st_size if present.is_file() else 0)
+        needed += _whole_pages(file.size) + NOTE_BYTES
+        needed -= _whole_pages(present.stat().st_size if present.is_file() else 0)
     if needed > free:
         raise TargetFull(needed, free)
     shortage = memory.shortage(needed, memory.measure())
@@ -121,7 +157,22 @@ def _check_room(target: Path, pending: Iterable[Expected]) -> None:
         raise NoRoom(shortage)
 
 
-def _bring(source: Path, target: Path, file: Expected, watch: Watch, ahead: bool) -> Seen | Finding:
+def _written_to(source: Path, read: Iterable[Seen]) -> Iterator[Finding]:
+    """Files that are not any more what was copied: together with others they may be of no version
+    that ever was."""
+    for seen in read:
+        if Seen.of(seen.path, (source / seen.path).stat(), seen.sha256) != seen:
+            yield Finding(seen.path, NOT_RESIDENT, "was written to while the model was copied")
+
+
+def _whole_pages(size: int) -> int:
+    """What tmpfs takes for so many bytes."""
+    return -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
+
+
+def _bring(
+    source: Path, target: Path, file: Expected, watch: Watch, ahead: bool
+) -> Brought | Finding:
     """Adopt the file if it is there and right (an attempt before this one wrote it), else copy."""
     final = target / file.path
     if file.sha256 is not None and _has_size(final, file.size):
@@ -130,18 +181,18 @@ def _bring(source: Path, target: Path, file: Expected, watch: Watch, ahead: bool
         sha256 = sha256_of(final, lambda _: watch(0), ahead=ahead)
         if sha256 == file.sha256:
             watch(file.size)
-            return Seen.of(file.path, facts, sha256)
+            return Brought(Seen.of(file.path, facts, sha256))
     return _copy(source, target, file, watch, ahead)
 
 
-def _copy(source: Path, target: Path, file: Expected, watch: Watch, ahead: bool) -> Seen | Finding:
+def _copy(
+    source: Path, target: Path, file: Expected, watch: Watch, ahead: bool
+) -> Brought | Finding:
     temporary = target / TEMPORARY / hashlib.sha256(os.fsencode(file.path)).hexdigest()
-    try:
+    # Taken before reading, so that one that changes meanwhile is known by it.
+    facts = (source / file.path).stat()
+    with room(lambda: TargetFull(file.size, 0)):
         sha256 = _copy_content(source / file.path, temporary, watch, ahead)
-    except OSError as error:
-        if error.errno == errno.ENOSPC:
-            raise TargetFull(file.size, 0) from error
-        raise
     finding = digest_finding(file, sha256)
     if finding is not None:
         return finding
@@ -150,7 +201,8 @@ def _copy(source: Path, target: Path, file: Expected, watch: Watch, ahead: bool)
     final.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     temporary.rename(final)
     # Taken afterwards: a rename moves the time of change.
-    return Seen.of(file.path, final.stat(), sha256)
+    made = Seen.of(file.path, final.stat(), sha256)
+    return Brought(made, Seen.of(file.path, facts, sha256) if file.sha256 is None else None)
 
 
 def _copy_content(source: Path, temporary: Path, watch: Watch, ahead: bool) -> str:

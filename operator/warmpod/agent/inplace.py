@@ -3,6 +3,7 @@ verified there, and never written."""
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 from warmpod.agent.lookup import Lookup, SourceReplaced, Standing
@@ -12,6 +13,8 @@ from warmpod.agent.weights import Check, Doubts, Survey, objected, unchecked
 from warmpod.weights import receipt as receipts
 from warmpod.weights.receipt import Receipt
 from warmpod.weights.verify import expectations, unverified, verify
+
+log = logging.getLogger(__name__)
 
 
 class InPlaceWeights:
@@ -51,6 +54,8 @@ class InPlaceWeights:
             return Survey(expected, expected.findings)
         with self.doubts.settled() as doubted:
             receipt = self._receipt.without(doubted)
+            # At once: the next agent must not believe what this one was killed over.
+            self._keep(receipt)
             if not receipt.knows(self.directory, (file.path for file in expected.files)):
                 progress.begin(Stage.VERIFYING, expected.size)
             result = verify(self.directory, expected, receipt, progress.watch)
@@ -74,5 +79,10 @@ class InPlaceWeights:
             return
         self._receipt = receipt
         # Without the directory (none was mounted) only a restart of the container costs more.
-        if self._receipt_path.parent.is_dir():
+        if not self._receipt_path.parent.is_dir():
+            return
+        try:
             receipt.save(self._receipt_path)
+        except OSError as error:
+            log.warning("the next agent will read all files again: %s", error)
+            self._receipt_path.unlink(missing_ok=True)

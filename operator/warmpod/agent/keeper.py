@@ -142,6 +142,10 @@ class Keeper:
             log.warning("%d of %d bytes were dropped from memory", lost, before.total)
             self._show_loss(replace(facts, measurement=before))
         self._holder.load(self._progress.watch)
+        # Reading takes minutes, in which a file may have been written to.
+        now = self._weights.survey() if lost else None
+        if now is not None and now.findings:
+            return self._facts_of(now)
         return replace(facts, measurement=self._holder.measure())
 
     def _show_loss(self, facts: Facts) -> None:

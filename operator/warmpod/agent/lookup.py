@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import re
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -123,7 +124,8 @@ def find(lookup: Lookup) -> Found:
             links.append(text)
             if len(links) > MAX_LINKS:
                 raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(here / part))
-            target = PurePosixPath(text)
+            # To the kernel two slashes are one; PurePosixPath keeps them, as POSIX allows.
+            target = PurePosixPath(re.sub("^/+", "/", text))
             if target.is_absolute():
                 if not lookup.place or not target.is_relative_to(lookup.place):
                     return Found(tuple(links), None)

@@ -1,21 +1,16 @@
-"""Entry point: `warmpod-agent serve` (the default) and `warmpod-agent fill`."""
+"""Entry point: `warmpod-agent serve` (the default), `… fill` and `… cache`."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import sys
 
-from warmpod.agent import fill
-from warmpod.agent.config import AgentConfig, ConfigError
-from warmpod.agent.lookup import SourceReplaced
-from warmpod.agent.service import Service
-from warmpod.podstatus import OwnPod, PodStatusError
+from warmpod.agent import cachecommand
 
 log = logging.getLogger(__name__)
 
-USAGE = "usage: warmpod-agent [serve|fill]"
+USAGE = "usage: warmpod-agent [serve|fill|cache]"
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -29,23 +24,18 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def run(arguments: list[str]) -> int:
-    command = arguments[0] if arguments else "serve"
-    if command not in ("serve", "fill") or len(arguments) > 1:
-        log.error(USAGE)
-        return 2
-    try:
-        config = AgentConfig.from_environment(os.environ)
-        if command == "fill":
-            return fill.run(config)
-        asyncio.run(_serve(config))
-    except (ConfigError, PodStatusError, SourceReplaced) as error:
-        log.error("%s", error)
-        return 1
-    return 0
+    """The exit status."""
+    match arguments or ["serve"]:
+        case ["cache", *rest]:
+            return cachecommand.run(rest)
+        case ["serve" | "fill" as command]:
+            # Not at the top: `cache` runs beside an agent, within the memory that is meant for one.
+            from warmpod.agent import serving
 
-
-async def _serve(config: AgentConfig) -> None:
-    await Service(config, OwnPod.from_environment(field_manager="warmpod-agent")).run()
+            return serving.run(command)
+        case _:
+            log.error(USAGE)
+            return 2
 
 
 if __name__ == "__main__":

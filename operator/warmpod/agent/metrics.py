@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector, generate_late
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from warmpod.agent.compile_store import StoreState
 from warmpod.agent.config import AgentConfig
 from warmpod.agent.state import SetState, State
 
@@ -49,6 +50,33 @@ COUNTERS: dict[str, tuple[str, Read]] = {
 }
 
 
+CACHE_GAUGES: dict[str, tuple[str, Callable[[StoreState], float]]] = {
+    "warmpod_compile_cache_entries": ("Entries that pods can start with.", lambda s: s.entries),
+    "warmpod_compile_cache_bytes": (
+        "Bytes of the store's entries, those set aside included.",
+        lambda s: s.bytes,
+    ),
+}
+CACHE_COUNTERS: dict[str, tuple[str, Callable[[StoreState], float]]] = {
+    "warmpod_compile_cache_admitted": (
+        "Entries that were taken over from pods.",
+        lambda s: s.admitted,
+    ),
+    "warmpod_compile_cache_refused": (
+        "Offers of pods that were not what they must be.",
+        lambda s: s.refused,
+    ),
+    "warmpod_compile_cache_set_aside": (
+        "Entries that a pod could not use or died with.",
+        lambda s: s.set_aside,
+    ),
+    "warmpod_compile_cache_removed": (
+        "Entries that went because the store was full.",
+        lambda s: s.removed,
+    ),
+}
+
+
 class Metrics(Collector):
     """Reads the state when it is asked, so nothing has to be kept up to date."""
 
@@ -63,11 +91,24 @@ class Metrics(Collector):
         return generate_latest(self._registry)
 
     def collect(self) -> Iterable[Metric]:
-        sets = self._state().sets
+        state = self._state()
+        if state.cache is not None:
+            yield from self._of_cache(state.cache)
+        sets = state.sets
         for name, (text, read) in GAUGES.items():
             yield self._fill(GaugeMetricFamily(name, text), sets, read)
         for name, (text, read) in COUNTERS.items():
             yield self._fill(CounterMetricFamily(name, text), sets, read)
+
+    def _of_cache(self, cache: StoreState) -> Iterable[Metric]:
+        for name, (text, read) in CACHE_GAUGES.items():
+            gauge = GaugeMetricFamily(name, text, labels=("model",))
+            gauge.add_metric((self._config.model,), read(cache))
+            yield gauge
+        for name, (text, read) in CACHE_COUNTERS.items():
+            counter = CounterMetricFamily(name, text, labels=("model",))
+            counter.add_metric((self._config.model,), read(cache))
+            yield counter
 
     def _fill(
         self, family: GaugeMetricFamily | CounterMetricFamily, sets: Iterable[SetState], read: Read

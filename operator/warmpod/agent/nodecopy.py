@@ -1,8 +1,9 @@
 """The copies of weights on a node, in memory or on disk, and who still needs them.
 
     <root>/<key>/                   one copy of one set of weights, shared by all who name the key
-    <root>/.refs/<key>/<model uid>  that WarmModel needs it, and since when (nanoseconds); flock
-                                    shared by its living agents, which touch it every minute
+    <root>/.refs/<key>/<model uid>  that WarmModel needs it, and since when (nanoseconds, and later
+                                    than what it needed before); flock shared by its living agents,
+                                    which touch it every minute
     <root>/.fill/<key>              flock of the one agent that writes the copy
     <root>/.lock                    flock for every change to refs and removals
 
@@ -22,6 +23,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from warmpod.agent.ages import Ages
+from warmpod.agent.locks import try_lock
+from warmpod.agent.nolinks import opened, refuse_links
 from warmpod.protocol import RECEIPT_NAME, USERS_LOCK
 
 log = logging.getLogger(__name__)
@@ -52,6 +55,8 @@ class NodeCopies:
         """Say that this WarmModel needs its copies, and that its agent lives; then remove copies
         that nobody needs. At least once a minute, also while one is being brought. Its own refs
         come first, so that an agent that was away for long does not remove what is its own."""
+        own = (".fill", ".refs", *self._keys, *(f".refs/{key}" for key in self._keys))
+        refuse_links(self._root / name for name in own)
         (self._root / ".fill").mkdir(mode=0o755, parents=True, exist_ok=True)
         with self._locked():
             for key in self._keys:
@@ -93,15 +98,15 @@ class NodeCopies:
     @contextmanager
     def writing(self, key: str, pause: Callable[[float], None]) -> Iterator[None]:
         """Be the one writer of a copy. `pause` sleeps, and raises when the process stops."""
-        with (self._root / ".fill" / key).open("w") as file:
-            while not _try_lock(file.fileno(), fcntl.LOCK_EX):
+        with os.fdopen(opened(self._root / ".fill" / key), "w") as file:
+            while not try_lock(file.fileno(), fcntl.LOCK_EX):
                 pause(LOCK_RETRY_SECONDS)
             yield  # closing the file gives the lock back
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """Held for milliseconds, or while a copy is removed; so waiting needs no way out."""
-        with (self._root / ".lock").open("w") as file:
+        with os.fdopen(opened(self._root / ".lock"), "w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
 
@@ -113,11 +118,16 @@ class NodeCopies:
             os.close(self._refs.pop(key))
         if key not in self._refs:
             path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-            self._refs[key] = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-            _try_lock(self._refs[key], fcntl.LOCK_SH)
-            if not os.fstat(self._refs[key]).st_size:
-                os.write(self._refs[key], str(time.time_ns()).encode())
+            self._refs[key] = opened(path)
+            try_lock(self._refs[key], fcntl.LOCK_SH)
+        # On a full disk it may be a later time that succeeds.
+        if not os.fstat(self._refs[key]).st_size:
+            os.write(self._refs[key], str(self._next_since()).encode())
         os.utime(self._refs[key])
+
+    def _next_since(self) -> int:
+        """After all that this WarmModel needed before, also where the clock was set back."""
+        return max([time.time_ns(), *(_since(ref) + 1 for ref in self._own_refs())])
 
     def _own_refs(self) -> list[Path]:
         return sorted((self._root / ".refs").glob(f"*/{self._uid}"))
@@ -218,7 +228,7 @@ def _lock_alone(held: ExitStack, path: Path, flags: int) -> bool:
     except PermissionError:
         return False
     held.callback(os.close, descriptor)
-    return _try_lock(descriptor, fcntl.LOCK_EX)
+    return try_lock(descriptor, fcntl.LOCK_EX)
 
 
 def _in_use(directory: Path) -> bool:
@@ -233,12 +243,4 @@ def _since(ref: Path) -> int:
 
 def _is_held(ref: Path) -> bool:
     with ref.open("r+") as file:
-        return not _try_lock(file.fileno(), fcntl.LOCK_EX)
-
-
-def _try_lock(descriptor: int, kind: int) -> bool:
-    try:
-        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+        return not try_lock(file.fileno(), fcntl.LOCK_EX)

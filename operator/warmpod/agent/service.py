@@ -7,11 +7,14 @@ import contextlib
 import logging
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
+from typing import Any
 
 from aiohttp import web
 
+from warmpod.agent.compile_leftovers import Leftovers
+from warmpod.agent.compile_store import CompileStore, is_needed
 from warmpod.agent.config import AgentConfig, WeightSet
 from warmpod.agent.keeper import Keeper
 from warmpod.agent.lifecycle import Verdict, combine, decide
@@ -41,6 +44,13 @@ ENGINES_SECONDS = 15.0
 FAREWELL_RETRY_SECONDS = 1.0
 
 
+def _caches(config: AgentConfig) -> CompileStore | None:
+    cache = config.compile_cache
+    if cache is None:
+        return None
+    return CompileStore(cache.root, cache.bytes, Leftovers(cache.stores, config.model_uid))
+
+
 class Service:
     def __init__(self, config: AgentConfig, pod: OwnPod) -> None:
         self._config = config
@@ -49,6 +59,7 @@ class Service:
         self._copies = Copies.of(config)
         self._progress = {weights.name: Progress() for weights in config.sets}
         self._keepers = {weights.name: self._keeper(weights) for weights in config.sets}
+        self._caches = _caches(config)
         self._stopping = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._replaced: SourceReplaced | None = None
@@ -75,6 +86,8 @@ class Service:
 
     def stop(self) -> None:
         self._stopping.set()
+        if self._caches is not None:
+            self._caches.stop()
         for progress in self._progress.values():
             progress.stop()
 
@@ -88,7 +101,7 @@ class Service:
         verdict = combine([(each.name, each.verdict) for each in sets])
         if self._stopping.is_set() and self._replaced is None:
             verdict = Verdict(False, verdict.reason, "the agent is stopping")
-        return AgentState(verdict, sets)
+        return AgentState(verdict, sets, self._caches.state if self._caches is not None else None)
 
     def _state_of(self, weights: WeightSet) -> SetState:
         keeper = self._keepers[weights.name]
@@ -112,9 +125,12 @@ class Service:
         async with asyncio.TaskGroup() as group:
             helpers = [
                 group.create_task(self._reporter.run()),
+                group.create_task(self._stop_with_the_pod()),
                 group.create_task(self._show()),
                 group.create_task(self._drop_superseded()),
             ]
+            if self._caches is not None:  # no worker: nobody waits for a copy that takes long
+                helpers.append(group.create_task(self._keep(self._caches)))
             workers = [group.create_task(self._look(looking, keeper)) for keeper in keepers]
             # Waited for like a look: joining after the farewell would need the copies once more.
             workers.append(group.create_task(self._tend(tending)))
@@ -126,6 +142,11 @@ class Service:
                 self.stop()  # the threads do not notice that nobody waits for them
                 for task in helpers:
                     task.cancel()
+
+    async def _stop_with_the_pod(self) -> None:
+        """As SIGTERM does, which may have come too early to be noticed."""
+        await self._pod.leaving.wait()
+        self.stop()
 
     async def _look(self, executor: Executor, keeper: Keeper) -> None:
         try:
@@ -139,6 +160,10 @@ class Service:
         if period is None or await self._stops_within(period):
             return
         await self._again_and_again(executor, keeper.scrub, period)
+
+    async def _keep(self, caches: CompileStore) -> None:
+        executor = ThreadPoolExecutor(1, "caches")
+        await self._again_and_again(executor, caches.look, self._config.look_seconds)
 
     async def _tend(self, executor: Executor) -> None:
         await self._again_and_again(executor, self._join, TEND_SECONDS)
@@ -213,9 +238,12 @@ class Service:
     async def _say_farewell(self) -> None:
         """Free the node's memory and disk when the WarmModel is gone; leave them to the next agent
         if not."""
-        if not list(self._copies):
+        if not list(self._copies) and self._caches is None:
             return
-        uid = await self._warm_model_uid()
+        model = await self._warm_model()
+        if self._caches is not None and not is_needed(model, self._config.model_uid):
+            await asyncio.to_thread(self._caches.leave)
+        uid = model["metadata"].get("uid") if model is not None else None
         if uid == self._config.model_uid:
             log.info("the copies stay for the next agent of WarmModel %s", self._config.model)
             return
@@ -231,14 +259,15 @@ class Service:
                     break
                 time.sleep(FAREWELL_RETRY_SECONDS)
 
-    async def _warm_model_uid(self) -> str | None:
-        """Of the WarmModel that has the name now; this agent's own where nobody can tell."""
+    async def _warm_model(self) -> Mapping[str, Any] | None:
+        """The one that has the name now; where nobody can tell, no more of this agent's own than
+        its identity."""
         give_up_at = time.monotonic() + FAREWELL_SECONDS
         while True:
             try:
-                return await self._pod.warm_model_uid(self._config.model)
+                return await self._pod.warm_model(self._config.model)
             except PodStatusError as error:
                 log.warning("cannot tell whether the WarmModel is gone: %s", error)
                 if time.monotonic() > give_up_at:
-                    return self._config.model_uid
+                    return {"metadata": {"uid": self._config.model_uid}}
                 await asyncio.sleep(FAREWELL_RETRY_SECONDS)

@@ -4,6 +4,7 @@ the key, verified, and complete when their receipt is there."""
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -13,11 +14,13 @@ from warmpod.agent import staging
 from warmpod.agent.nodecopy import NodeCopies
 from warmpod.agent.origin import Origin
 from warmpod.agent.progress import Progress, Stage
+from warmpod.agent.room import room
 from warmpod.agent.staging import SourceError, commit
 from warmpod.agent.staging.errors import DiskFull
 from warmpod.agent.weights import Doubts, Pinned, Survey
 from warmpod.protocol import RECEIPT_NAME, REMEDY
-from warmpod.reasons import WEIGHTS_MISSING
+from warmpod.quantity import human
+from warmpod.reasons import NOT_RESIDENT, WEIGHTS_MISSING
 from warmpod.weights import receipt as receipts
 from warmpod.weights.findings import Finding, summary
 from warmpod.weights.manifest import MANIFEST_NAME
@@ -54,7 +57,8 @@ class StagedWeights:
         self._proven = Receipt()
 
     def survey(self) -> Survey:
-        self._copies.join()
+        with room(self._full):
+            self._copies.join()
         expected = expectations(self.directory)
         if not expected.has_manifest:
             missing = Finding(MANIFEST_NAME, WEIGHTS_MISSING, "not staged yet")
@@ -71,7 +75,7 @@ class StagedWeights:
         if self._refusal.error is None:
             # Else that stays what is shown until the source gives something.
             progress.begin(Stage.STAGING, 0)
-        with self._copies.writing(self._key, progress.pause):
+        with room(self._full), self._copies.writing(self._key, progress.pause):
             survey = self.survey()
             # Another agent may have staged it while this one waited.
             if not survey.findings:
@@ -79,6 +83,9 @@ class StagedWeights:
             with self.doubts.settled() as doubted:
                 known = Receipt([*self._proven.files, *self.known().files])
                 self._proven = known.without(doubted)
+                if doubted:
+                    # Whoever comes after this agent was killed must not believe them either.
+                    (self.directory / RECEIPT_NAME).unlink(missing_ok=True)
                 return self._put_right(progress)
 
     @property
@@ -97,13 +104,18 @@ class StagedWeights:
                 if not survey.findings:
                     self._proven.save(self.directory / RECEIPT_NAME)
                     return survey
-                self._take_away(finding.path for finding in survey.findings)
+                wrong = _wrong(survey)
+                if not wrong:
+                    continue
+                self._take_away(wrong)
             self._fetch(progress)
         survey = self._verify(progress)
-        if survey.findings:
-            raise self._refusal.note(_hopeless(survey.findings), self._credentials)
-        self._proven.save(self.directory / RECEIPT_NAME)
-        return survey
+        if not survey.findings:
+            self._proven.save(self.directory / RECEIPT_NAME)
+            return survey
+        if not _wrong(survey):
+            return Survey(survey.expected, survey.findings, repairs=True)
+        raise self._refusal.note(_hopeless(survey.findings), self._credentials)
 
     def _verify(self, progress: Progress) -> Survey:
         """Read what has not been read since the node started."""
@@ -153,6 +165,10 @@ class StagedWeights:
             ]
         )
 
+    def _full(self) -> SourceError:
+        free = shutil.disk_usage(self.directory.parent).free
+        return self._placed(DiskFull("the disk is full", "more", human(free)))
+
     def _placed(self, error: SourceError) -> SourceError:
         """With the place that is full, and what to do there."""
         if self.origin is None or not isinstance(error, DiskFull):
@@ -162,6 +178,12 @@ class StagedWeights:
 
     def _facts(self) -> dict[str, os.stat_result]:
         return {path: (self.directory / path).stat() for path in scan(self.directory).files}
+
+
+def _wrong(survey: Survey) -> list[str]:
+    """Files to bring again. One that was written to while others were read may be right: it is
+    read once more."""
+    return [finding.path for finding in survey.findings if finding.reason != NOT_RESIDENT]
 
 
 def _hopeless(findings: tuple[Finding, ...]) -> SourceError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from warmpod.agent.compile_store import StoreState
 from warmpod.agent.lifecycle import Facts, Verdict
 from warmpod.agent.progress import Stage
 
@@ -67,6 +68,8 @@ class AgentState:
 
     verdict: Verdict
     sets: tuple[SetState, ...]
+    cache: StoreState | None = None
+    """Of the store of compiled code, where this agent keeps one."""
 
 
 # Asked from the event loop, so it must not block.

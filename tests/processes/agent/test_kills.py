@@ -73,3 +73,13 @@ async def test_killed_again_and_again_it_still_gets_there(tmp_path: Path) -> Non
             await agent.end(signal.SIGKILL)
             assert node.complaints() == []
         await converges(node)
+
+
+async def test_in_a_pod_that_is_deleted_it_ends_without_a_signal(tmp_path: Path) -> None:
+    """SIGTERM comes once, and may come before anybody handles it."""
+    async with scene(tmp_path, Medium.NODE_MEMORY, remote=False) as node:
+        assert node.api is not None
+        node.api.metadata = {"deletionTimestamp": "2030-01-01T12:00:00Z"}
+        agent = await node.start()
+        assert await agent.ended() == 0
+        assert node.complaints() == []

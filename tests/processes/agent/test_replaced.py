@@ -88,12 +88,20 @@ async def test_bad_files_in_the_new_directory_are_found(tmp_path: Path) -> None:
         await following.end(signal.SIGTERM)
 
 
-async def test_two_that_share_a_copy_do_not_undo_each_others_work(tmp_path: Path) -> None:
+def without_a_manifest(following: Path, source: Path) -> None:
+    (following / MANIFEST_NAME).unlink()
+    by_rename(following, source)
+
+
+@pytest.mark.parametrize("put", [by_rename, without_a_manifest])
+async def test_two_that_share_a_copy_do_not_undo_each_others_work(tmp_path: Path, put: Put) -> None:
     """The second one starts on the new directory while the first one has the old."""
     async with node_path(tmp_path, Medium.NODE_MEMORY, by_rename) as node:
+        if put is without_a_manifest:
+            (tmp_path / "source" / MANIFEST_NAME).unlink()
         first = await node.start()
         await node.until_resident()
-        node.replace_source(by_rename)
+        node.replace_source(put)
         async with fake_api() as api:
             api.warm_models["tiny"] = {"metadata": {"uid": "u-2"}}
             config = replace(node.config, model_uid="u-2", port=unused_port())

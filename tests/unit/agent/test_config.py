@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from warmpod.agent.config import AgentConfig, ConfigError, Medium
+from warmpod.agent.config import AgentConfig, CacheConfig, ConfigError, Medium
 from warmpod.protocol import AGENT_CONFIG_VARIABLE
 
 IN_PLACE = {"name": "tiny", "source": "/images/model", "key": "abc", "target": "/weights/tiny"}
@@ -42,6 +42,14 @@ def test_reads_what_the_operator_writes() -> None:
     assert second.credentials == Path("/run/warmpod-credentials/draft")
 
 
+def test_the_store_of_compiled_code() -> None:
+    assert read(GOOD).compile_cache is None
+    cache = {"root": "/run/warmpod-cache", "bytes": 7, "stores": "/run/warmpod-caches"}
+    config = read(GOOD | {"compile_cache": cache})
+    expected = CacheConfig(Path("/run/warmpod-cache"), 7, Path("/run/warmpod-caches"))
+    assert config.compile_cache == expected
+
+
 def test_fields_of_a_newer_operator_are_ignored() -> None:
     later = [IN_PLACE | {"later": 1}, REMOTE]
     assert read(GOOD | {"later": 1, "sets": later}) == read(GOOD)
@@ -73,6 +81,7 @@ def test_absent_and_null_fields_have_defaults() -> None:
             r"\.sets\[0\]\.lookup: must be a JSON object",
         ),
         (GOOD | {"sets": [IN_PLACE | {"lookup": {"root": "/x"}}]}, r"\.lookup: 'path' is missing"),
+        (GOOD | {"compile_cache": {"root": "/x"}}, r"\.compile_cache: 'bytes' is missing"),
         (GOOD | {"sets": [IN_PLACE, IN_PLACE]}, r"\.sets: a name occurs twice"),
     ],
 )

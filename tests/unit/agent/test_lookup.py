@@ -62,6 +62,7 @@ def identity(path: Path) -> tuple[int, int]:
         ("llama", "v1/llama", "llama"),
         ("llama", "v2/../v1/./llama/", "llama"),
         ("llama", "/data/v1/llama", "llama"),
+        ("llama", "//data//v1/llama", "llama"),
         ("current", "v1", "current/llama"),
         ("v2/latest", "../v1/llama", "v2/latest"),
     ],

@@ -424,7 +424,7 @@ def test_the_launcher_holds_what_agents_must_not_remove(tmp_path: Path) -> None:
 
 def is_free(path: Path) -> bool:
     with path.open("r+") as file:
-        return nodecopy._try_lock(file.fileno(), fcntl.LOCK_EX)
+        return nodecopy.try_lock(file.fileno(), fcntl.LOCK_EX)
 
 
 def test_the_file_is_held_also_when_it_comes_with_the_receipt(tmp_path: Path) -> None:
@@ -489,3 +489,64 @@ def test_a_file_system_without_locks_is_told_and_used(tmp_path: Path, monkeypatc
     assert use.complete()
     assert use.complete()
     assert [str(copy.path) in line and "No locks" in line for line in told] == [True, True]
+
+
+def test_a_clock_that_is_set_back_does_not_turn_revisions_around(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = join(tmp_path, "k1", "a")
+    yesterday = time.time_ns() - 86_400 * 10**9
+    monkeypatch.setattr(time, "time_ns", lambda: yesterday)
+    join(tmp_path, "k2", "a").close()
+    old.drop_superseded()
+    assert copies(tmp_path) == ["k1", "k2"]  # the later agent only restarts
+    old.close()
+    join(tmp_path, "k2", "a").drop_superseded()
+    assert copies(tmp_path) == ["k2"]
+
+
+def test_a_ref_that_found_no_room_is_written_when_there_is_some(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    join(tmp_path, "k1", "a").close()
+    later = NodeCopies(tmp_path, "a", ["k2"])
+
+    def full(_: int, __: bytes) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", full)
+        with pytest.raises(OSError, match="No space left"):
+            later.join()
+    later.join()
+    later.drop_superseded()
+    assert copies(tmp_path) == ["k2"]
+
+
+@pytest.mark.parametrize("name", [".refs", ".refs/k", ".fill", "k"])
+def test_links_in_place_of_own_folders_are_not_followed(tmp_path: Path, name: str) -> None:
+    """Who writes to a claim may put them there."""
+    assert put_link(tmp_path, name, "folder") == errno.ELOOP
+    assert list((tmp_path / "victim" / "folder").iterdir()) == []
+
+
+@pytest.mark.parametrize("name", [".lock", ".refs/k/a", ".fill/k"])
+def test_nor_are_links_in_place_of_own_files(tmp_path: Path, name: str) -> None:
+    assert put_link(tmp_path, name, "file") == errno.ELOOP
+    assert (tmp_path / "victim" / "file").read_text() == "x"
+
+
+def put_link(folder: Path, name: str, victim: str) -> int | None:
+    """What the agent says of it."""
+    (folder / "victim" / "folder").mkdir(parents=True)
+    (folder / "victim" / "file").write_text("x")
+    link = folder / "root" / name
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(folder / "victim" / victim)
+    weights = NodeCopies(folder / "root", "a", ["k"])
+    try:
+        weights.join()
+        with weights.writing("k", time.sleep):
+            return None
+    except OSError as error:
+        return error.errno

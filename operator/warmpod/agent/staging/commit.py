@@ -17,6 +17,7 @@ def note(directory: Path, commit: str) -> None:
         (directory / _NAME).unlink(missing_ok=True)
         return
     temporary = directory / f"{_NAME}.new"
+    temporary.unlink(missing_ok=True)  # whatever it is, such as a link
     temporary.write_text(commit)
     temporary.chmod(0o644)
     temporary.rename(directory / _NAME)

@@ -13,7 +13,7 @@ from typing import Protocol
 import requests
 
 from warmpod.agent.staging.assembly import Assembly, Segment
-from warmpod.agent.staging.errors import SourceError, changed, unreachable
+from warmpod.agent.staging.errors import SourceError, changed, unreachable, unversioned
 from warmpod.agent.staging.files import RemoteFile
 from warmpod.agent.staging.stopping import LOOK_SECONDS
 from warmpod.agent.staging.transport import Refusal, Request, Transport, pieces
@@ -186,8 +186,7 @@ class _Answer:
 def _answer(response: requests.Response, file: RemoteFile, segment: Segment) -> _Answer:
     """From where the segment needs it, or from the beginning when the server does not do ranges.
     Raises SourceError when the answer is of another file than the plan."""
-    if _is_other_version(response.headers, file):
-        raise changed(file.path)
+    _check_version(response.headers, file)
     if response.status_code == 206:
         answered = _RANGE.fullmatch(response.headers.get("Content-Range", ""))
         if answered is None or int(answered["first"]) != segment.position:
@@ -201,11 +200,14 @@ def _answer(response: requests.Response, file: RemoteFile, segment: Segment) -> 
     return _Answer(0, file.size)
 
 
-def _is_other_version(headers: Mapping[str, str], file: RemoteFile) -> bool:
-    """Whether the answer may be of another version than the plan. One that does not say is taken
-    for the same only where the digest will tell."""
+def _check_version(headers: Mapping[str, str], file: RemoteFile) -> None:
+    """Raises SourceError when the answer may be of another version than the plan. One that does not
+    say is taken for the same only where the digest will tell."""
     told = headers.get(file.told_by) if file.told_by else file.identity
-    return told != file.identity and not (told is None and file.digest is not None)
+    if told is None and file.digest is None:
+        raise unversioned(file.path, file.told_by)
+    if told not in (None, file.identity):
+        raise changed(file.path)
 
 
 def _longer(file: RemoteFile) -> SourceError:

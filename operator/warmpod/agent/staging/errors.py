@@ -10,6 +10,7 @@ from warmpod.reasons import (
     SOURCE_UNREACHABLE,
     Reason,
 )
+from warmpod.weights.manifest import MANIFEST_NAME
 
 # Soon, for what a Secret or a network that comes back can repair; seldom, for what needs an edit
 # of the spec, which starts another agent anyway.
@@ -31,8 +32,21 @@ class SourceError(Exception):
 
 def changed(what: str) -> SourceError:
     """The source replaced a file while it was being downloaded; the next attempt plans anew."""
-    message = f"{what} changed while it was downloaded — it is downloaded again"
+    message = (
+        f"{what} changed while it was downloaded — it is downloaded again; if that does not end, "
+        f"have all servers of that address tell the same version, or put a {MANIFEST_NAME} there"
+    )
     return SourceError(DIGEST_MISMATCH, message, RETRY_SOON_SECONDS)
+
+
+def unversioned(what: str, header: str) -> SourceError:
+    """An answer that does not say its version, which one before did: it may be another file. The
+    next attempt plans anew, without it if need be."""
+    message = (
+        f"{what}: the server answers without the {header} that it sent before — have it send that "
+        f"with every answer, or put a {MANIFEST_NAME} beside the files"
+    )
+    return SourceError(PATH_MISMATCH, message, RETRY_SOON_SECONDS)
 
 
 def tampered(what: str) -> SourceError:

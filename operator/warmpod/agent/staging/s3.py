@@ -163,8 +163,12 @@ class Bucket:
         headers = {"x-amz-checksum-mode": "ENABLED"}
         request = self._request("HEAD", self._prefix + path, {}, headers)
         answer = self._transport.read(request, self.judge, 0, "s3.endpoint")[0]
-        tag = answer.headers.get("ETag", "")
-        if not tag or answer.headers.get("Content-Length") != str(size):
+        for name in ("ETag", "Content-Length"):
+            if not answer.headers.get(name):
+                message = f"{self._uri}: S3 tells no {name} of {path}"
+                raise SourceError(PATH_MISMATCH, f"{message} — correct s3.endpoint, or the server")
+        tag = answer.headers["ETag"]
+        if answer.headers["Content-Length"] != str(size):
             raise changed(f"{self._uri}: {path}")
         return RemoteFile(path, size, tag, digest_of(answer.headers), told_by="ETag")
 

@@ -44,6 +44,8 @@ MAX_PAGE_BYTES = 8 * 1024 * 1024
 MAX_DEPTH = 16
 ETAG = "ETag"
 MODIFIED = "Last-Modified"
+# Servers name the coding of files that are packed on their disk (Apache: AddEncoding).
+PACKED_SUFFIXES = (".gz", ".tgz")
 
 
 class Web:
@@ -174,7 +176,9 @@ class Listing(Web):
         return response, [_joined(response.url, link) for link in page.links]
 
     def _read(self, url: str) -> tuple[requests.Response, bytes]:
-        return self._transport.read(self._ask(url, {}), self.judge, MAX_PAGE_BYTES, "http.url")
+        answer = self._transport.read(self._ask(url, {}), self.judge, MAX_PAGE_BYTES, "http.url")
+        _check_coding(answer[0])
+        return answer
 
     def _check_bounds(self, path: str, count: int) -> None:
         if path.count("/") > MAX_DEPTH or count > MAX_FILES:
@@ -204,7 +208,9 @@ def _authorization(credentials: Credentials) -> Authorization | None:
 
 
 def _described(path: str, response: requests.Response) -> RemoteFile:
-    """Raises SourceError when the server does not tell the size."""
+    """Raises SourceError when the server does not tell the size, or sends something else."""
+    if not path.endswith(PACKED_SUFFIXES):
+        _check_coding(response)
     ranges = response.status_code in (206, 416)
     told = response.headers.get("Content-Length", "")
     if ranges:
@@ -220,6 +226,16 @@ def _described(path: str, response: requests.Response) -> RemoteFile:
         return RemoteFile(path, size, date, ranges=ranges, told_by=MODIFIED)
     # With nothing that tells versions apart, a download that broke off begins again.
     return RemoteFile(path, size, "", ranges=False)
+
+
+def _check_coding(response: requests.Response) -> None:
+    """Raises SourceError for content that is packed though it was asked for as it is: nothing would
+    tell it from the file."""
+    coding = response.headers.get("Content-Encoding", "").strip().lower()
+    if coding not in ("", "identity"):
+        fault = f"sends Content-Encoding {ascii(coding)[:80]}, which was not asked for"
+        message = f"{plain(response.url)}: the server {fault} — have it send files as they are"
+        raise SourceError(PATH_MISMATCH, message)
 
 
 def _is_strong(modified: str, now: str) -> bool:

@@ -14,6 +14,7 @@ import threading
 from collections.abc import Collection, Iterable
 from pathlib import Path, PurePosixPath
 
+from warmpod.agent.nolinks import refuse_links
 from warmpod.agent.staging.errors import DiskFull, tampered
 from warmpod.agent.staging.files import RemoteFile
 from warmpod.quantity import human
@@ -38,7 +39,9 @@ class Workspace:
         if not directory.exists():
             directory.mkdir(parents=True)
             directory.chmod(0o755)  # whatever the umask is
+        refuse_links([self.staging])
         self.staging.mkdir(mode=0o700, exist_ok=True)
+        refuse_links([self._list])
         self._load()
 
     def known(self, file: RemoteFile) -> str | None:

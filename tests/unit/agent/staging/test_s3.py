@@ -64,7 +64,26 @@ def test_an_object_that_does_not_say_its_version_is_not_the_planned_one(
 
     monkeypatch.setattr(S3Handler, "send_file", send_file)
     error = refusal(caller, spec(s3))
-    assert "changed while it was downloaded" in str(error)
+    assert error.reason == reasons.PATH_MISMATCH
+    assert "without the ETag that it sent before" in str(error)
+
+
+@pytest.mark.parametrize("name", ["ETag", "Content-Length"])
+def test_a_server_that_does_not_tell_what_objects_are(
+    s3: S3Server, caller: Caller, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """That is nothing that changes while it is downloaded."""
+    caller.secret(**KEYS)
+    plain = S3Handler.send_header
+
+    def send_header(handler: S3Handler, header: str, value: str) -> None:
+        if handler.command != "HEAD" or header != name:
+            plain(handler, header, value)
+
+    monkeypatch.setattr(S3Handler, "send_header", send_header)
+    error = refusal(caller, spec(s3))
+    assert error.reason == reasons.PATH_MISMATCH
+    assert f"S3 tells no {name} of" in str(error)
 
 
 @pytest.mark.parametrize("uri", ["s3://org", "s3://org/"])

@@ -227,3 +227,16 @@ def test_the_umask_does_not_matter(web: FileServer, caller: Caller, model: Path)
     finally:
         os.umask(before)
     caller.assert_holds(model, manifest)
+
+
+def test_a_link_in_place_of_the_stagers_folder_is_not_followed(
+    web: FileServer, caller: Caller, tmp_path: Path
+) -> None:
+    victim = tmp_path / "victim"
+    victim.mkdir()
+    (victim / "file").write_text("x")
+    caller.target.mkdir(exist_ok=True)
+    (caller.target / ".staging").symlink_to(victim)
+    with pytest.raises(OSError, match="link"):
+        caller.stage(http={"url": f"{web.url}/org/model/"})
+    assert [path.name for path in victim.iterdir()] == ["file"]

@@ -13,6 +13,7 @@ from unit.weights.models import SHARDS, rewrite_in_time
 from warmpod import reasons
 from warmpod.agent.staging import SourceError, stage, transport
 from warmpod.agent.staging.assembly import Assembly
+from warmpod.agent.staging.workspace import Workspace
 from warmpod.weights import manifest as manifests
 
 TOKEN = "bearer-abcdefgh"
@@ -261,7 +262,9 @@ def test_an_answer_that_does_not_say_its_version_is_not_of_the_planned_one(
     watch = Replacing(only_one_file, 70_000, lambda: setattr(faults, "validators", False))
     error = staged_while(web, caller, watch)
     assert error is not None
-    assert "changed while it was downloaded" in str(error)
+    assert error.reason == reasons.PATH_MISMATCH
+    assert "without the" in str(error)
+    assert f"put a {manifests.MANIFEST_NAME} beside the files" in str(error)
     assert not (caller.target / SHARDS[0]).exists()
     assert staged_while(web, caller, watch) is None
     assert set((caller.target / SHARDS[0]).read_bytes()) == {7}
@@ -317,14 +320,26 @@ def test_without_versions_files_of_two_attempts_are_not_mixed(
 
 @pytest.mark.parametrize("validators", [True, False])
 def test_a_file_that_is_written_to_before_the_last_one_is_there_is_not_vouched_for(
-    web: FileServer, caller: Caller, model: Path, validators: bool
+    web: FileServer,
+    caller: Caller,
+    model: Path,
+    validators: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     web.faults.validators = validators
+    published: list[str] = []
+    plain = Workspace.publish
+
+    def publish(workspace: Workspace, temporary: Path, path: str, *rest: str) -> None:
+        plain(workspace, temporary, path, *rest)
+        published.append(path)
+
+    monkeypatch.setattr(Workspace, "publish", publish)
 
     def watch(_: int) -> None:
-        first = caller.target / "config.json"
-        if first.exists() and first.read_bytes() == b"{}":
-            rewrite_in_time(first)
+        if "config.json" in published:
+            published.remove("config.json")
+            rewrite_in_time(caller.target / "config.json")
 
     with pytest.raises(SourceError, match=r"config\.json was written to") as caught:
         stage({"http": listing(web)}, None, caller.target, watch, lambda _: None)
@@ -340,6 +355,20 @@ def test_an_answer_with_two_lengths_is_refused(
     assert error.reason == reasons.PATH_MISMATCH
     assert "Content-Length and Transfer-Encoding at once" in str(error)
     assert not (caller.target / manifests.MANIFEST_NAME).exists()
+
+
+@pytest.mark.parametrize("with_manifest", [True, False])
+def test_content_that_is_packed_unasked_is_refused(
+    web: FileServer, caller: Caller, model: Path, with_manifest: bool
+) -> None:
+    if with_manifest:
+        manifests.write(model, manifests.from_directory(model))
+    web.faults.coding = "gzip"
+    error = refusal(caller, listing(web)["url"])
+    assert error.reason == reasons.PATH_MISMATCH
+    assert "Content-Encoding 'gzip'" in str(error)
+    web.faults.coding = "identity"
+    caller.assert_holds(model, caller.stage(http=listing(web)))
 
 
 @pytest.mark.parametrize("promised", [True, False])
