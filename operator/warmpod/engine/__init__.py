@@ -6,14 +6,18 @@ from warmpod.api.v1alpha1 import DEFAULT_ENGINE_PORT, WarmModelSpec
 from warmpod.engine.arguments import EngineFacts, read
 from warmpod.engine.loading import ignored_loader
 from warmpod.engine.nonexistent import UnknownArgument
+from warmpod.engine.profile import EngineDefaults, engine_defaults, ignored_profile
 from warmpod.engine.traits import EngineTraits
 
 __all__ = [
+    "EngineDefaults",
     "EngineFacts",
     "EngineTraits",
     "UnknownArgument",
+    "engine_defaults",
     "facts_of",
     "ignored_loader",
+    "ignored_profile",
     "port_of",
     "read",
 ]
@@ -21,7 +25,8 @@ __all__ = [
 
 def facts_of(spec: WarmModelSpec) -> EngineFacts:
     """What the engine of a WarmModel is known to do."""
-    return read(spec.engine.command, spec.engine.args, spec.engine.env)
+    args = [*engine_defaults(spec).words, *spec.engine.args]
+    return read(spec.engine.command, args, spec.engine.env)
 
 
 def port_of(spec: WarmModelSpec) -> int:

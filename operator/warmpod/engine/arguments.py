@@ -60,7 +60,7 @@ class EngineFacts:
 def read(command: Sequence[str], args: Sequence[str], env: Sequence[EnvVar]) -> EngineFacts:
     """What the engine's arguments and environment say about it."""
     variables = {variable.name: variable.value for variable in env}
-    words = [_expanded(word, variables) for word in _engine_words(command, args, variables)]
+    words = _read_words(command, args, variables)
     options = list(known_options(words))
     last = {option.name: option.values for option in options if not option.entry and option.values}
     first_values = {name: values[0] for name, values in last.items()}
@@ -80,6 +80,17 @@ def read(command: Sequence[str], args: Sequence[str], env: Sequence[EnvVar]) -> 
         unknown=find_unknown((normalised(word), value) for word, value in pairs(words)),
         traits=read_traits(options),
     )
+
+
+def options_of(args: Sequence[str], env: Sequence[EnvVar]) -> list[Option]:
+    """The options among the arguments of `vllm serve` that something here reads."""
+    return list(known_options(_read_words((), args, {each.name: each.value for each in env})))
+
+
+def _read_words(
+    command: Sequence[str], args: Sequence[str], variables: Mapping[str, str | None]
+) -> list[str]:
+    return [_expanded(word, variables) for word in _engine_words(command, args, variables)]
 
 
 def _is_set(name: str, variables: Mapping[str, str | None]) -> bool:

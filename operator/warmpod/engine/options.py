@@ -14,6 +14,15 @@ TENSOR = "--tensor-parallel-size"
 PIPELINE = "--pipeline-parallel-size"
 DATA = "--data-parallel-size"
 SPECULATIVE = "--speculative-config"
+COMPILATION = "--compilation-config"
+CAPTURE_SIZES = "--cudagraph-capture-sizes"
+MAX_CAPTURE_SIZE = "--max-cudagraph-capture-size"
+PERFORMANCE_MODE = "--performance-mode"
+MAX_LORAS = "--max-loras"
+MAX_CPU_LORAS = "--max-cpu-loras"
+MAX_NUM_SEQS = "--max-num-seqs"
+GPU_MEMORY = ("--gpu-memory-utilization", "--device-memory-utilization")
+"""The second is the same from vLLM 0.32 on."""
 LOADING = ("--load-format", "--model-loader-extra-config", "--safetensors-load-strategy")
 
 _READ = frozenset(
@@ -22,17 +31,26 @@ _READ = frozenset(
         PIPELINE,
         DATA,
         SPECULATIVE,
+        COMPILATION,
+        CAPTURE_SIZES,
+        MAX_CAPTURE_SIZE,
+        PERFORMANCE_MODE,
+        MAX_LORAS,
+        MAX_CPU_LORAS,
+        MAX_NUM_SEQS,
+        *GPU_MEMORY,
         *LOADING,
         "--api-key",
         "--config",
         "--convert",
         "--enable-auto-tool-choice",
+        "--enable-lora",
+        "--enforce-eager",
         "--limit-mm-per-prompt",
         "--lora-modules",
         "--max-model-len",
         "--max-num-batched-tokens",
         "--max-logprobs",
-        "--max-num-seqs",
         "--port",
         "--reasoning-parser",
         "--runner",
@@ -57,9 +75,9 @@ _NEIGHBOURS = frozenset(
         "--chat-template",
         "--code-revision",
         "--collect-detailed-traces",
-        "--compilation-config",
         "--config-format",
         "--cpu-offload-gb",
+        "--cudagraph-metrics",
         "--data-parallel-address",
         "--data-parallel-backend",
         "--data-parallel-external-lb",
@@ -70,12 +88,16 @@ _NEIGHBOURS = frozenset(
         "--data-parallel-size-local",
         "--data-parallel-start-rank",
         "--data-parallel-supervisor-port",
+        "--device-ids",
         "--disable-log-stats",
         "--download-dir",
         "--dtype",
+        "--enable-log-requests",
         "--enable-trace-replay",
+        "--generation-config",
         "--linear-backend",
         "--lora-target-modules",
+        "--max-lora-rank",
         "--max-num-scheduled-tokens",
         "--model",
         "--model-impl",
@@ -104,7 +126,7 @@ _NEIGHBOURS = frozenset(
 """vLLM's options that begin like one of ours, so that a prefix of both is not taken for ours.
 For each of ours, the one that is like it for longest is enough."""
 
-_ALIASES = {"-tp": TENSOR, "-pp": PIPELINE, "-dp": DATA, "-sc": SPECULATIVE}
+_ALIASES = {"-tp": TENSOR, "-pp": PIPELINE, "-dp": DATA, "-sc": SPECULATIVE, "-cc": COMPILATION}
 _NEGATIVE_NUMBER = re.compile(r"^-\d+(\.\d*)?$")
 
 

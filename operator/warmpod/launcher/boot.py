@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import signal
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -19,6 +20,12 @@ from warmpod.protocol import WARM_FILE
 
 # Python ignores these two, and an ignored signal stays ignored in the program that it starts.
 RESTORED_SIGNALS = (signal.SIGPIPE, signal.SIGXFSZ)
+
+
+# Pairs of (a descriptor, the engine's descriptor that it is to be).
+Ends = list[tuple[int, int]]
+# Starts an engine with these ends; returns its pid, or 0 if it cannot.
+Fork = Callable[[Ends], int]
 
 
 class BootFailedError(Exception):
@@ -70,30 +77,14 @@ class Boot:
         self._output = Output(self.listener.hear)
         self._lock = lock
 
-    def start(self, command: Command) -> None:
-        """Start the engine in a process group of its own; raises BootFailedError."""
-        argv = command.argv
+    def start(self, command: Command, fork: Fork | None = None) -> None:
+        """Start the engine in a process group of its own; raises BootFailedError.
+
+        By `fork` if there is one and it can.
+        """
+        ends = self._output.ends_for_engine()
         try:
-            self.pid = os.posix_spawnp(
-                argv[0],
-                list(argv),
-                command.environment,
-                file_actions=[
-                    (os.POSIX_SPAWN_DUP2, write_end, target)
-                    for write_end, target in self._output.ends_for_engine()
-                ],
-                setpgroup=0,
-                setsigdef=RESTORED_SIGNALS,
-            )
-        except FileNotFoundError as missing:
-            raise BootFailedError(
-                "EngineNotFound",
-                f"{argv[0]} is not in the engine image: put it there, or set spec.engine.command",
-            ) from missing
-        except OSError as failed:
-            raise BootFailedError(
-                "EngineNotStartable", f"{argv[0]} cannot be started: {failed.strerror}"
-            ) from failed
+            self.pid = (fork(ends) if fork else 0) or spawn(command, ends)
         finally:
             self._output.start()
 
@@ -119,3 +110,26 @@ def was_warm(run_dir: Path, boot: str) -> bool:
     except (OSError, ValueError):
         return False
     return isinstance(record, dict) and record.get("boot") == boot and record.get("warm") is True
+
+
+def spawn(command: Command, ends: Ends) -> int:
+    """Start a program in a process group of its own; returns its pid, or raises BootFailedError."""
+    argv = command.argv
+    try:
+        return os.posix_spawnp(
+            argv[0],
+            list(argv),
+            command.environment,
+            file_actions=[(os.POSIX_SPAWN_DUP2, end, target) for end, target in ends],
+            setpgroup=0,
+            setsigdef=RESTORED_SIGNALS,
+        )
+    except FileNotFoundError as missing:
+        raise BootFailedError(
+            "EngineNotFound",
+            f"{argv[0]} is not in the engine image: put it there, or set spec.engine.command",
+        ) from missing
+    except OSError as failed:
+        raise BootFailedError(
+            "EngineNotStartable", f"{argv[0]} cannot be started: {failed.strerror}"
+        ) from failed

@@ -96,12 +96,15 @@ class CacheWatch(threading.Thread):
         tell: Callable[..., Any],
         answers: Callable[[], bool],
         is_warm: Callable[[], bool],
+        when_warm: Callable[[], None] = lambda: None,
     ) -> None:
+        """`when_warm` is called at most once, and may take long."""
         super().__init__(name="cache-watch", daemon=True)
         self._directories = list(directories)
         self._tell = tell
         self._answers = answers
         self._is_warm = is_warm
+        self._when_warm = when_warm
         self._over = threading.Event()
         self.seen = Size(0, 0)  # at the last look
         self._up = False
@@ -113,6 +116,7 @@ class CacheWatch(threading.Thread):
         took = time.thread_time()  # seconds of CPU time
         while not self._ended_within(cache_look_pause(self._up, self._told, took)):
             if self._is_warm():
+                self._when_warm()
                 return
             started = time.thread_time()
             size = measure(self._directories)

@@ -86,11 +86,11 @@ def choose(wanted: str, argv: Sequence[str]) -> Choice:
     if lack:
         return Choice(wanted, BY_ITSELF, lack, words)
     words.insert(at, LOADERS[wanted].argument)
-    return Choice(wanted, wanted, f"{_name(engine)} has it", words)
+    return Choice(wanted, wanted, f"{name_of(engine)} has it", words)
 
 
-def installed() -> Engine:
-    """vLLM is found but not imported, which takes seconds."""
+def installed(sources: Sequence[str] = _SOURCES) -> Engine:
+    """The vLLM of this image with these of its files. It is not imported, which takes seconds."""
     from importlib.metadata import PackageNotFoundError, version  # it takes a while to import
 
     found = importlib.util.find_spec("vllm")
@@ -99,7 +99,7 @@ def installed() -> Engine:
         number = version("vllm")
     except PackageNotFoundError:
         number = ""
-    texts = [_text(Path(place, source)) for place in places for source in _SOURCES]
+    texts = [_text(Path(place, source)) for place in places for source in sources]
     return Engine(number, "\n".join(texts))
 
 
@@ -115,9 +115,9 @@ def _lack(loader: Loader, engine: Engine, model: Path) -> str:
     if not engine.sources.strip():
         return "python3 of the engine image finds no vLLM"
     if loader.word not in engine.sources:
-        return f"{_name(engine)} does not have it"
+        return f"{name_of(engine)} does not have it"
     if loader.gpu and "cpu" in engine.version:
-        return f"it needs a GPU, and {_name(engine)} is built for none"
+        return f"it needs a GPU, and {name_of(engine)} is built for none"
     if loader.package and importlib.util.find_spec(loader.package) is None:
         return f"the engine image does not have its package {loader.package}"
     if loader.files and not any(any(model.glob(pattern)) for pattern in loader.files):
@@ -125,5 +125,6 @@ def _lack(loader: Loader, engine: Engine, model: Path) -> str:
     return ""
 
 
-def _name(engine: Engine) -> str:
+def name_of(engine: Engine) -> str:
+    """As people say it."""
     return f"vLLM {engine.version}".strip()

@@ -5,11 +5,14 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from warmpod.launcher import processes
+from warmpod.launcher.cachedir import with_variables
+from warmpod.launcher.compilecache import CacheOptions
 from warmpod.launcher.console import say
+from warmpod.launcher.defaults import read_defaults, with_defaults
 from warmpod.launcher.loaders import LOADERS
 from warmpod.launcher.prestop import pre_stop
 from warmpod.launcher.reference import Command, read_argv, read_environment, reference_command
@@ -40,22 +43,43 @@ def main(argv: Sequence[str] | None = None) -> int:
     wakeups = Wakeups()
     wakeups.install()
     processes.adopt_orphans()
+    environment = environment_of(arguments)
     options = Options(
         run_dir=run_dir,
-        command=command_of(arguments, engine),
-        reference=reference_of(arguments),
+        command=command_of(arguments, engine, environment),
+        reference=reference_of(arguments, environment),
         port=arguments.port,
         scheme=arguments.scheme,
+        fork=arguments.fork,
         wait_for=tuple(arguments.wait_for),
         drain_seconds=arguments.drain_seconds,
         max_failed_boots=arguments.max_failed_boots,
+        cache=cache_of(arguments),
     )
     return Supervisor(options, wakeups).run()
 
 
-def command_of(arguments: argparse.Namespace, engine: list[str]) -> Command:
+def environment_of(arguments: argparse.Namespace) -> Mapping[str, str]:
+    """Of each engine."""
+    if arguments.cache_dir is None:
+        return os.environ
+    return with_variables(os.environ, arguments.cache_dir)
+
+
+def cache_of(arguments: argparse.Namespace) -> CacheOptions | None:
+    """What is done about the compile cache."""
+    if arguments.cache_dir is None:
+        return None
+    return CacheOptions(arguments.cache_dir, arguments.cache_store, arguments.cache_factors)
+
+
+def command_of(
+    arguments: argparse.Namespace, engine: list[str], environment: Mapping[str, str]
+) -> Command:
     """What the boots run."""
-    command = Command(engine, os.environ, loader=arguments.loader)
+    command = Command(engine, environment, loader=arguments.loader)
+    if arguments.defaults is not None:
+        command = with_defaults(command, arguments.defaults)
     if not arguments.sleep_mode:
         return command
     try:
@@ -65,14 +89,14 @@ def command_of(arguments: argparse.Namespace, engine: list[str]) -> Command:
         return command
 
 
-def reference_of(arguments: argparse.Namespace) -> Command | None:
+def reference_of(arguments: argparse.Namespace, environment: Mapping[str, str]) -> Command | None:
     """The boot to compare with, if there is to be one."""
     if arguments.reference_argv is None:
         return None
     return reference_command(
         arguments.reference_argv,
         arguments.reference_env,
-        os.environ,
+        environment,
         arguments.reference_loader,
     )
 
@@ -94,6 +118,11 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--port", type=int, default=8000, help="the engine's port")
     run.add_argument("--scheme", choices=("http", "https"), default="http")
     run.add_argument(
+        "--fork",
+        action="store_true",
+        help="fork engines from a process that has imported vLLM, where that is possible",
+    )
+    run.add_argument(
         "--wait-for",
         type=Path,
         action="append",
@@ -113,6 +142,12 @@ def parser() -> argparse.ArgumentParser:
         "--loader", choices=LOADERS, help="how vLLM loads the weights, where the image has that"
     )
     run.add_argument(
+        "--defaults",
+        type=read_defaults,
+        help="arguments and variables for a vLLM that has them, as a JSON object: arguments (a "
+        "list of lists of words), environment",
+    )
+    run.add_argument(
         "--sleep-mode",
         action="store_true",
         help="vllm serve that the sidecar, and nobody else, can put to sleep",
@@ -124,9 +159,28 @@ def parser() -> argparse.ArgumentParser:
         "--reference-env", type=read_environment, default={}, help="its variables, as JSON object"
     )
     run.add_argument("--reference-loader", choices=LOADERS, help="its loader")
+    add_cache_options(run)
     hook = actions.add_parser("pre-stop", help="have the gate closed; the preStop hook")
     hook.add_argument("--run-dir", type=Path, required=True, help="directory shared with warmup")
     return root
+
+
+def add_cache_options(run: argparse.ArgumentParser) -> None:
+    """Those of the compile cache."""
+    run.add_argument(
+        "--cache-dir",
+        type=Path,
+        help="directory of this pod for what engines compile, unless their variables say another",
+    )
+    run.add_argument(
+        "--cache-store", type=Path, help="root of a store that other pods share; needs --cache-dir"
+    )
+    run.add_argument(
+        "--cache-factors",
+        type=read_environment,
+        default={},
+        help="digests of image and model, as a JSON object: what was compiled fits these only",
+    )
 
 
 if __name__ == "__main__":

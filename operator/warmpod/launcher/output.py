@@ -80,6 +80,7 @@ class Listener:
         self._over = False
         self._phase = ""
         self.ready = threading.Event()
+        self.when_passed: Callable[[Stage], None] = lambda _stage: None
 
     def hear(self, line: str) -> None:
         """Take one line of output."""
@@ -88,10 +89,20 @@ class Listener:
             for finding in findings(line):
                 self._tell(finding)
 
+    def note(self, failure: Failure) -> None:
+        """Take a failure that is known from elsewhere."""
+        with self._lock:
+            self._tell_failure(failure)
+
     def last_lines(self) -> list[str]:
         """The last lines heard, oldest first."""
         with self._lock:
             return list(self._last)
+
+    def reasons(self) -> list[str]:
+        """Those of the failures that were told."""
+        with self._lock:
+            return list(self._depths)
 
     def silence(self) -> None:
         """Write no more events: the boot is over, whatever its leftovers print."""
@@ -121,6 +132,8 @@ class Listener:
         if self._left > 0:
             self._left -= 1
             self._write("stage", stage=stage.name, **known)
+        if not self._over:
+            self.when_passed(stage)
 
     def _tell_late_compile(self, late: LateCompile) -> None:
         now = time.monotonic()

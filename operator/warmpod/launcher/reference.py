@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 _REFERENCE = re.compile(r"\$\$|\$\(([^)]*)\)")
 
@@ -23,6 +24,8 @@ class Command:
     reference: bool = False
     loader: str | None = None
     """How the weights are to be loaded; None: as the engine does by itself."""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """How it was made, for the event log."""
 
 
 def read_argv(text: str) -> list[str]:

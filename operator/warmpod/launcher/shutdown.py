@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from warmpod.launcher import processes
@@ -27,12 +28,19 @@ class Shutdown:
     """Ends processes, politely first."""
 
     def __init__(
-        self, loop: MainLoop, client: EngineClient, run_dir: Path, drain_seconds: float
+        self,
+        loop: MainLoop,
+        client: EngineClient,
+        run_dir: Path,
+        drain_seconds: float,
+        spared: Callable[[], int],
     ) -> None:
+        """`spared` gives the pid of a process that is none of a boot's, or 0."""
         self._loop = loop
         self._client = client
         self._run_dir = run_dir
         self._drain_seconds = drain_seconds
+        self._spared = spared
 
     def end(self, boot: Boot) -> None:
         """End a living boot because the launcher was told to stop, or asked to end it."""
@@ -81,14 +89,14 @@ class Shutdown:
         politely = 0.0 if self._loop.stop_requests else LEFTOVERS_TERM
         if self._end_all(signal.SIGTERM, politely) or self._end_all(signal.SIGKILL, LEFTOVERS_KILL):
             return
-        left = ", ".join(str(process.pid) for process in living_descendants())
+        left = ", ".join(map(str, sorted(self._leftovers())))
         say(f"processes of the last boot cannot be killed: {left}")
 
     def _end_all(self, number: signal.Signals, seconds: float) -> bool:
         """Signal every descendant once, also those that are forked meanwhile."""
         deadline = time.monotonic() + seconds
         signalled: set[int] = set()
-        while left := {process.pid for process in living_descendants()}:
+        while left := self._leftovers():
             for pid in left - signalled:
                 processes.send(pid, number)
             signalled |= left
@@ -97,7 +105,9 @@ class Shutdown:
             self._loop.step(LEFTOVERS_PERIOD)
         return True
 
-
-def living_descendants() -> list[processes.Process]:
-    """The processes below the launcher that still run."""
-    return [process for process in processes.descendants(os.getpid()) if process.alive]
+    def _leftovers(self) -> set[int]:
+        """The processes below the launcher that still run."""
+        spared = 0 if self._loop.stop_requests else self._spared()
+        found = processes.descendants(os.getpid())
+        kept = {spared, *(process.pid for process in processes.below(spared, found))}
+        return {process.pid for process in found if process.alive} - kept

@@ -305,6 +305,15 @@ _FAILURES = (
             "Bfloat16 is only supported on GPUs with compute capability",
         ),
     ),
+    # vLLM's own libraries, built for another torch or another CUDA.
+    _FailureRule(
+        "EngineImageMismatch",
+        (
+            "_C.abi3.so: undefined symbol: ",
+            "_C_stable_libtorch.abi3.so: undefined symbol: ",
+            "ImportError: libcudart.so.1",
+        ),
+    ),
     _FailureRule(
         "SharedMemoryTooSmall",
         (

@@ -10,9 +10,12 @@ from typing import Any
 
 from warmpod.launcher.boot import Boot, BootFailedError, BootLock, was_warm
 from warmpod.launcher.caches import CacheWatch, cache_directories
+from warmpod.launcher.cachestate import blames_cache
+from warmpod.launcher.compilecache import CacheOptions, compile_cache
 from warmpod.launcher.console import say
 from warmpod.launcher.drain import EngineClient
 from warmpod.launcher.events import EventLog
+from warmpod.launcher.fitcheck import check_fit
 from warmpod.launcher.gpus import gpus
 from warmpod.launcher.loaders import Choice, choose
 from warmpod.launcher.mainloop import MainLoop
@@ -20,6 +23,7 @@ from warmpod.launcher.policy import Ending, GiveUp, after_boot
 from warmpod.launcher.reference import Command
 from warmpod.launcher.requests import EndRequests
 from warmpod.launcher.shutdown import Shutdown
+from warmpod.launcher.starter import Starter
 from warmpod.launcher.wakeups import Wakeups
 from warmpod.launcher.weights import Weights
 from warmpod.protocol import (
@@ -47,9 +51,11 @@ class Options:
     reference: Command | None
     port: int
     scheme: str
+    fork: bool
     wait_for: tuple[Path, ...]
     drain_seconds: float
     max_failed_boots: int
+    cache: CacheOptions | None = None
 
 
 class Supervisor:
@@ -63,13 +69,21 @@ class Supervisor:
         self._client = EngineClient(options.scheme, options.port)
         self._loop = MainLoop(wakeups, run_dir)
         self._weights = Weights(options.wait_for)
-        self._shutdown = Shutdown(self._loop, self._client, run_dir, options.drain_seconds)
+        self._starter = Starter(options.command if options.fork else None, self._loop)
+        self._shutdown = Shutdown(
+            self._loop, self._client, run_dir, options.drain_seconds, self._starter.spared
+        )
+        self._cache = compile_cache(options.cache, options.command, run_dir, self._events.write)
 
     def run(self) -> int:
         """Supervise; returns the container's exit code."""
         (self._options.run_dir / STOPPING_FILE).unlink(missing_ok=True)
         self._events.make_room()
-        self._events.write("launcher-started", pid=os.getpid(), gpus=gpus(os.environ))
+        facts = self._options.command.facts
+        self._events.write("launcher-started", pid=os.getpid(), gpus=gpus(os.environ), **facts)
+        # First: the import goes on beside the copying of the cache.
+        self._starter.prepare()
+        self._cache.prepare()
         self._run_reference()
         number = failed_boots = 0
         while self._wait_for_weights():
@@ -78,6 +92,7 @@ class Supervisor:
             if self._loop.stop_requests:
                 return 0
             warm = was_warm(self._options.run_dir, boot)
+            self._starter.learn(warm)
             step = after_boot(ending, warm, failed_boots, self._options.max_failed_boots)
             failed_boots = step.failed_boots
             if isinstance(step, GiveUp):
@@ -141,9 +156,20 @@ class Supervisor:
             _tell_loader(boot, choice)
         if self._events.is_full():
             self._tell_full(boot)
+        if not command.reference:
+            self._cache.boot_starts(boot_id)
+            boot.listener.when_passed = self._cache.hear
         ending = self._live(boot, command)
         self._loop.boot = None
+        self._judge_cache(boot, ending)
         return boot_id, ending
+
+    def _judge_cache(self, boot: Boot, ending: Ending) -> None:
+        """An engine that could not be started at all has not looked into it."""
+        warm = was_warm(self._options.run_dir, boot.id)
+        stopped = self._loop.stop_requests > 0
+        blamed = blames_cache(ending, stopped, warm, boot.listener.reasons())
+        self._cache.boot_ended(boot.id, str(ending), blamed and boot.pid > 0)
 
     def _tell_full(self, boot: Boot) -> None:
         """The engine starts all the same, but the sidecar cannot write down what it finds."""
@@ -153,13 +179,14 @@ class Supervisor:
 
     def _live(self, boot: Boot, command: Command) -> Ending:
         try:
-            boot.start(command)
+            self._starter.start(boot, command)
         except BootFailedError as failed:
             boot.end(Ending("exited"))
             say(str(failed))
             boot.tell("failure", reason=failed.reason, line=str(failed))
             return self._tell_end(boot, [str(failed)])
         self._loop.boot = boot
+        check_fit(boot, command.environment)
         caches = self._watch_caches(boot, command)
         self._wait_for_end(boot, command)
         if boot.ending is None:
@@ -177,6 +204,7 @@ class Supervisor:
             boot.tell,
             answers=lambda: boot.listener.ready.is_set() or self._client.answers(),
             is_warm=lambda: was_warm(self._options.run_dir, boot.id),
+            when_warm=lambda: self._cache.boot_is_warm(boot.id),
         )
         caches.start()
         return caches

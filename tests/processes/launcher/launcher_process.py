@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from support.waiting import wait_for
+from warmpod.launcher.processes import descendants
 
 OPERATOR = Path(__file__).parents[3] / "operator"
 FAKE_ENGINE = Path(__file__).parent / "fake_engine.py"
@@ -45,9 +46,12 @@ class Launcher:
 
     def engine_pid(self) -> int:
         """The pid of the engine's main process."""
-        pid = self.process.pid
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        return int(children[0])
+        return next(pid for pid in sorted(self.children()) if not is_fork_server(pid))
+
+    def children(self) -> list[int]:
+        """The pids of the launcher's own processes, zombies too."""
+        own = self.process.pid
+        return [process.pid for process in descendants(own) if process.parent == own]
 
     def mark_warm(self) -> str:
         """Do what the sidecar does when the current boot has become warm."""
@@ -83,7 +87,8 @@ def start_launcher(
     if times:
         changes = "".join(f"{name} = {seconds};" for name, seconds in times.items())
         imports = (
-            "import sys; from warmpod.launcher import mainloop, main, policy, requests, shutdown;"
+            "import sys;"
+            "from warmpod.launcher import forks, mainloop, main, policy, requests, shutdown;"
         )
         launcher = [sys.executable, "-c", f"{imports}{changes}sys.exit(main.main())"]
     command = [*launcher, "run", f"--run-dir={run_dir}", *options, "--", *engine]
@@ -96,6 +101,12 @@ def start_launcher(
         umask=0o077,  # an image may set it so; the sidecar must read the files all the same
     )
     return Launcher(process, run_dir)
+
+
+def is_fork_server(pid: int) -> bool:
+    """Its engines have its command line, but the name of a plain one."""
+    server = b"/forkserver\0" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    return server and Path(f"/proc/{pid}/comm").read_text() != "vllm\n"
 
 
 def holds_pidfd(holder: int, pid: int) -> bool:

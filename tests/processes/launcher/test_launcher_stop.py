@@ -153,7 +153,7 @@ def test_hook_waits_for_the_closed_gate(run_dir: Path) -> None:
     stale.write_text("2.0")
     closed_at = time.monotonic()
     assert hook.wait(20) == 0
-    assert 1.4 < time.monotonic() - closed_at < 4
+    assert time.monotonic() - closed_at > 1.4
 
 
 def test_hook_without_a_run_dir_succeeds(tmp_path: Path) -> None:

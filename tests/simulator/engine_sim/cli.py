@@ -39,7 +39,8 @@ def main(argv: Sequence[str]) -> int:
 def serve(setup: Setup, argv: Sequence[str]) -> int:
     """Start the engine process and serve until told to stop, or until it dies."""
     arguments = setup.arguments
-    time.sleep(setup.knobs.import_seconds)
+    if "vllm" not in sys.modules:  # a fork server has imported it
+        time.sleep(setup.knobs.import_seconds)
     say("api_utils.py:325", f"vLLM server version {VERSION}, serving model {arguments.model}")
     say("api_utils.py:260", f"non-default args: {{'argv': {list(argv)!r}}}")
     if setup.knobs.fault.name in EARLY_DEATHS:

@@ -9,6 +9,7 @@ PLAIN = (
     "none",
     "crash-at-start",
     "crash-after-load",
+    "crash-on-hit",
     "hang-at-start",
     "oom-in-weights",
     "oom-in-graphs",

@@ -126,10 +126,16 @@ class Startup:
             seconds = own if own >= 0 else seconds * HIT_SHARE
             time.sleep(seconds)
             say("decorators.py:305", f"Directly load AOT compilation from path {path}")
+            self._perhaps_crash_on_hit()
         else:
             self._compile_anew(seconds)
         say("monitor.py:53", f"[backbone] torch.compile took {seconds:.2f} s in total")
         say("monitor.py:81", "[backbone] Initial profiling/warmup run took 0.01 s")
+
+    def _perhaps_crash_on_hit(self) -> None:
+        if self._setup.knobs.fault.name == "crash-on-hit":
+            logs.plain("Fatal Python error: Segmentation fault")
+            raise StartFailed
 
     def _compile_anew(self, seconds: float) -> None:
         top = self._setup.arguments.max_num_batched_tokens

@@ -180,6 +180,20 @@ LINES = [
         "UnsupportedGpu",
     ),
     (
+        "ImportError: /usr/local/lib/python3.12/dist-packages/vllm/_C.abi3.so: undefined symbol: "
+        "_ZN3c104cuda9SetDeviceEab",
+        "EngineImageMismatch",
+    ),
+    (
+        "WARNING [cuda.py:22] Failed to import from vllm._C_stable_libtorch: ImportError('/x/vllm/"
+        "_C_stable_libtorch.abi3.so: undefined symbol: torch_call_dispatcher')",
+        "EngineImageMismatch",
+    ),
+    (
+        "ImportError: libcudart.so.13: cannot open shared object file: No such file or directory",
+        "EngineImageMismatch",
+    ),
+    (
         "NCCL WARN Error while creating shared memory segment /dev/shm/nccl-YVQ1bL (size 9637888), "
         "error: No space left on device (28)",
         "SharedMemoryTooSmall",

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from warmpod import inuse, protocol
+from warmpod import compilecache, inuse, protocol
 from warmpod.launcher import events as events_module
 from warmpod.launcher import output as output_module
 from warmpod.launcher.boot import was_warm
@@ -40,7 +40,12 @@ from warmpod.launcher.stages import LateCompile, Stage, clean, findings
 from warmpod.launcher.watch import EngineProcesses
 
 PACKAGE = Path(events_module.__file__).parent
-SHARED = (Path(protocol.__file__), Path(inuse.__file__))
+SHARED = (
+    Path(protocol.__file__),
+    Path(inuse.__file__),
+    *sorted(Path(compilecache.__file__).parent.glob("*.py")),
+)
+OURS = ("warmpod.launcher", "warmpod.protocol", "warmpod.inuse", "warmpod.compilecache")
 PREFIX = "(EngineCore pid=97) INFO 11-30 02:47:13 [core.py:105] "
 
 
@@ -321,9 +326,9 @@ def test_runs_on_the_oldest_interpreter_with_the_standard_library_only(path: Pat
         else:
             continue
         for name in names:
-            assert name.startswith(("warmpod.launcher", "warmpod.protocol", "warmpod.inuse")) or (
-                name.partition(".")[0] in sys.stdlib_module_names
-            ), f"{path.name} imports {name}"
+            assert name.startswith(OURS) or name.partition(".")[0] in sys.stdlib_module_names, (
+                f"{path.name} imports {name}"
+            )
 
 
 def test_imports_on_python_3_10() -> None:

@@ -1,0 +1,1 @@
+"""The fork server: a program of its own, run by the engine's interpreter. See `__main__`."""
