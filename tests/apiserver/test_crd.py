@@ -125,6 +125,7 @@ ACCEPTED: dict[str, dict[str, Any]] = {
         ]
     },
     "gpus": {"engine.resources": {"limits": {"nvidia.com/gpu": 1, "memory": "32Gi"}}},
+    "profile": {"profile": "Serverless"},
     "no standby": {"standby": {"replicas": 0, "state": "Awake"}},
     "standby": {"standby": {"replicas": 2, "state": "Sleeping", "maxUnfilledSeconds": 600}},
     "windows": {
@@ -141,6 +142,11 @@ ACCEPTED: dict[str, dict[str, Any]] = {
     },
     "forecast that is observed": {"forecast": {"mode": "Observe", "requestsPerPod": 8}},
     "no cache": {"compileCache.store": "None"},
+    "cache on the node": {"compileCache.store": "Node"},
+    "cache on the node, bounded": {"compileCache": {"store": "Node", "size": "512Mi"}},
+    "cache in an image": {
+        "compileCache": {"store": "Image", "image": "example.com/caches/llama:1"}
+    },
     "open when warm-up fails": {"warmup.onFailure": "Open"},
     "restart when warm-up fails": {"warmup": {"onFailure": "Restart", "maxRestarts": 2}},
     "own prompts": {
@@ -193,11 +199,11 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
     "repository without an organisation": (
         {"model": {"huggingFace": {"repository": "llama"}}},
-        ["spec.model.huggingFace.repository"],
+        ["spec.model.huggingFace.repository", "use for example meta-llama/"],
     ),
     "revision that climbs": (
         {"model": {"huggingFace": {"repository": "a/b", "revision": "a/../b"}}},
-        ["spec.model.huggingFace.revision"],
+        ["spec.model.huggingFace.revision", "use for example main"],
     ),
     "endpoint with credentials": (
         {"model": {"huggingFace": {"repository": "a/b", "endpoint": "https://u:p@example.com"}}},
@@ -205,7 +211,7 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
     "bucket by another scheme": (
         {"model": {"s3": {"uri": "gs://models/llama"}}},
-        ["spec.model.s3.uri"],
+        ["spec.model.s3.uri", "use for example s3://models/llama"],
     ),
     "archive with credentials": (
         {"model": {"http": {"url": "https://token@example.com/a.tar"}}},
@@ -213,7 +219,7 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
     "port that is no number": (
         {"model": {"http": {"url": "https://example.com:port/a.tar"}}},
-        ["spec.model.http.url"],
+        ["spec.model.http.url", "use for example https://example.com/llama.tar"],
     ),
     "neither archive nor listing": (
         {"model": {"http": {"url": "https://example.com/model.safetensors"}}},
@@ -221,16 +227,19 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
     "absolute path in a claim": (
         {"model": {"persistentVolumeClaim": {"claimName": "c", "path": "/a"}}},
-        ["spec.model.persistentVolumeClaim.path"],
+        ["spec.model.persistentVolumeClaim.path", "for example models/llama"],
     ),
     "path that climbs out of a claim": (
         {"model": {"persistentVolumeClaim": {"claimName": "c", "path": "a/../../b"}}},
         ["spec.model.persistentVolumeClaim.path", "use the path that it leads to"],
     ),
-    "whole node": ({"model": {"nodePath": {"path": "/"}}}, ["spec.model.nodePath.path"]),
+    "whole node": (
+        {"model": {"nodePath": {"path": "/"}}},
+        ["spec.model.nodePath.path", "use for example /data/models/llama"],
+    ),
     "relative path of the node": (
         {"model": {"nodePath": {"path": "data"}}},
-        ["spec.model.nodePath.path"],
+        ["spec.model.nodePath.path", "use for example /data/models/llama"],
     ),
     "path of the node with dots": (
         {"model": {"nodePath": {"path": "/data/.."}}},
@@ -274,7 +283,39 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
     "scrub all the time": ({"weights.scrubSeconds": 60}, ["spec.weights.scrubSeconds"]),
     "no engine image": ({"engine.image": REMOVE}, ["spec.engine.image", "Required"]),
-    "image with a space": ({"model.image": "m :1"}, ["spec.model.image"]),
+    "image with a space": (
+        {"model.image": "m :1"},
+        ["spec.model.image", "use for example registry.example.com/"],
+    ),
+    "served name with an empty part": (
+        {"model.servedName": "a//b"},
+        ["spec.model.servedName", "use for example meta-llama/"],
+    ),
+    "region with a space": (
+        {"model": {"s3": {"uri": "s3://models", "region": "eu central"}}},
+        ["spec.model.s3.region", "use for example eu-central-1"],
+    ),
+    "endpoint without a scheme": (
+        {"model": {"s3": {"uri": "s3://models", "endpoint": "minio:9000"}}},
+        ["spec.model.s3.endpoint", "use for example https://"],
+    ),
+    "secret with a capital": (
+        {"model": {"s3": {"uri": "s3://models", "secretName": "Keys"}}},
+        ["spec.model.s3.secretName", "lower case letters"],
+    ),
+    "volume with a point": (
+        {"pod.volumes": [{"name": "a.b", "emptyDir": {}}]},
+        ["spec.pod.volumes[0].name", "use for example day-1"],
+    ),
+    "price with a comma": (
+        {"cost.perGpuHour": "2,50"},
+        ["spec.cost.perGpuHour", "use digits and a point", 'for example "2.50"'],
+    ),
+    "price of nothing": ({"cost.perGpuHour": ""}, ["spec.cost.perGpuHour", "is not a price"]),
+    "number with an exponent": (
+        {"warmup.golden": [{"name": "a", "prompt": "x", "tokens": ["y"], "logprobs": ["1e-3"]}]},
+        ["spec.warmup.golden[0].logprobs[0]", 'use for example "-0.25"'],
+    ),
     "negative replicas": ({"replicas": -1}, ["spec.replicas"]),
     "unknown medium": ({"weights.medium": "Disk"}, ["spec.weights.medium", '"PodMemory"']),
     "node memory without a size": (
@@ -292,6 +333,7 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
     "no such size": ({"weights.size": "1mi"}, ["spec.weights.size", "use 16Mi or 16M"]),
     "standby replicas below 0": ({"standby.replicas": -1}, ["spec.standby.replicas"]),
+    "no such profile": ({"profile": "Fast"}, ["spec.profile", "Serverless"]),
     "no such standby state": ({"standby.state": "Dozing"}, ["spec.standby.state", "Sleeping"]),
     "standby pods missing for no time": (
         {"standby.maxUnfilledSeconds": 0},
@@ -303,7 +345,7 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
     "hour that does not exist": (
         {"schedule": [{"name": "a", "cron": "0 24 * * *", "durationSeconds": 60, "replicas": 1}]},
-        ["spec.schedule[0].cron"],
+        ["spec.schedule[0].cron", "use five fields", "for example 0 8 * * MON-FRI"],
     ),
     "time zone that is none": (
         {
@@ -317,7 +359,7 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
                 }
             ]
         },
-        ["spec.schedule[0].timeZone"],
+        ["spec.schedule[0].timeZone", "use for example Europe/Berlin"],
     ),
     "forecast of unknown pods": (
         {"forecast": {"mode": "Observe"}},
@@ -327,11 +369,33 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
         {"forecast": {"mode": "Scale", "requestsPerPod": 8}},
         ["spec.forecast", "maxReplicas is needed"],
     ),
-    "cache on the node": (
-        {"compileCache.store": "Node"},
-        ["spec.compileCache.store", "not available", "use None or Pod"],
+    "cache image without its store": (
+        {"compileCache": {"store": "Node", "image": "example.com/cache:1"}},
+        ["spec.compileCache", "set compileCache.store to Image"],
     ),
-    "cache in an image": ({"compileCache.store": "Image"}, ["use None or Pod"]),
+    "cache store without its image": (
+        {"compileCache.store": "Image"},
+        ["spec.compileCache", "compileCache.image is needed"],
+    ),
+    "bound of a cache that is the pod's": (
+        {"compileCache.size": "1Gi"},
+        ["spec.compileCache", "set compileCache.store to Node"],
+    ),
+    "cache of no size": (
+        {"compileCache": {"store": "Node", "size": "0"}},
+        ["spec.compileCache.size", "more than 0"],
+    ),
+    "cache of half a size": (
+        {"compileCache": {"store": "Node", "size": "20GB"}},
+        ["spec.compileCache.size", "quantities"],
+    ),
+    "mount over the store of caches": (
+        {
+            "engine.volumeMounts": [{"name": "v", "mountPath": "/run/warmpod-cache/published"}],
+            "pod.volumes": [{"name": "v", "emptyDir": {}}],
+        },
+        ["engine.volumeMounts", "/run/warmpod-cache belong to warmpod"],
+    ),
     "prompt of neither kind": (
         {"warmup.prompts": [{"name": "a"}]},
         ["spec.warmup.prompts[0]", "either text or body: set one of them"],
@@ -344,7 +408,10 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
         {"warmup.golden": [{"name": "a", "prompt": "x"}]},
         ["spec.warmup.golden[0]", "set text, tokens or both", "golden record"],
     ),
-    "bucket name with a space": ({"warmup.skip": ["a b"]}, ["spec.warmup.skip[0]"]),
+    "bucket name with a space": (
+        {"warmup.skip": ["a b"]},
+        ["spec.warmup.skip[0]", "use a name that `kubectl warm plan` prints"],
+    ),
     "short stall": ({"warmup.stallSeconds": 9}, ["spec.warmup.stallSeconds"]),
     "prompt of no tokens": ({"warmup.promptTokens": [0]}, ["spec.warmup.promptTokens[0]"]),
     "concurrency zero": ({"warmup.concurrency": [0]}, ["spec.warmup.concurrency[0]"]),
@@ -385,7 +452,7 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
             "pod.volumes": [VOLUME],
             "engine.volumeMounts": [{"name": "data", "mountPath": "//run/warmpod"}],
         },
-        ["spec.engine.volumeMounts[0].mountPath"],
+        ["spec.engine.volumeMounts[0].mountPath", "use for example /data"],
     ),
     "memory beyond what Kubernetes can reckon with": (
         {"engine.resources": {"limits": {"memory": "1e99"}}},
@@ -394,6 +461,14 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
     "as much in binary units": (
         {"engine.resources": {"limits": {"memory": "999999999999Ei"}}},
         ["spec.engine.resources.limits[memory]", "below 10P"],
+    ),
+    "as much as a number": (
+        {"engine.resources": {"limits": {"memory": 2**62}}},
+        ["spec.engine.resources.limits[memory]", "below 10P"],
+    ),
+    "fewer than no GPUs": (
+        {"engine.resources": {"limits": {"nvidia.com/gpu": -1}}},
+        ["spec.engine.resources.limits[nvidia.com/gpu]", "not negative"],
     ),
     "NUL in an argument": ({"engine.args": ["--foo=a\x00b"]}, ["spec.engine.args[0]"]),
     "mount over the model": (
@@ -420,6 +495,18 @@ def test_refused(
     message = refusal(model(namespace, changes))
     for part in said:
         assert part in message
+
+
+#: What nobody types, and only a program can get wrong.
+BARE = {"NUL in an argument"}
+
+
+@pytest.mark.parametrize("key", REFUSED.keys())
+def test_nobody_is_answered_with_a_regular_expression(
+    refusal: Callable[[JsonObject], str], namespace: str, key: str
+) -> None:
+    message = refusal(model(namespace, REFUSED[key][0]))
+    assert ("should match" in message) == (key in BARE)
 
 
 @pytest.mark.parametrize("name", ["m" * 51, "1m", "m.x", "9"])
@@ -450,7 +537,7 @@ def test_defaults(api: Api, namespace: str) -> None:
         "replicas": 1,
         "model": {"image": "example.com/m:1"},
         "weights": {"medium": "Image", "loader": "Auto"},
-        "engine": {"image": "vllm:1"},
+        "engine": {"image": "vllm:1", "start": "Plain"},
         "warmup": {
             "stallSeconds": 300,
             "tolerancePercent": 25,
@@ -461,8 +548,9 @@ def test_defaults(api: Api, namespace: str) -> None:
             "onFailure": "Block",
             "maxRestarts": 3,
         },
-        "compileCache": {"store": "Pod"},
-        "standby": {"replicas": 0, "state": "Awake"},
+        # Their fields have no default of the API server: a profile may have others.
+        "compileCache": {},
+        "standby": {},
         "forecast": {"mode": "Off", "season": "Day"},
         "rollout": {"onRegression": "Rollback", "tolerancePercent": 50},
         "cost": {},

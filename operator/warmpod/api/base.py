@@ -7,10 +7,20 @@ nothing is coerced.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    WithJsonSchema,
+)
 from pydantic.alias_generators import to_camel
+from pydantic_core import CoreSchema, core_schema
 
 
 class StrictBase(BaseModel):
@@ -36,6 +46,35 @@ def rule(expression: str, message: str, *, reason: str = "FieldValueInvalid") ->
     return {"rule": expression, "message": message, "reason": reason}
 
 
+@dataclass(frozen=True)
+class Form:
+    """How a text must look, and what is said of one that does not: field and remedy.
+
+    A rule in place of a pattern: the API server would answer with the pattern, and nothing else.
+    """
+
+    pattern: str
+    message: str
+    also: tuple[dict[str, str], ...] = field(default=(), hash=False)
+    """Further rules of the field; those of `json_schema_extra` would take the place of this one."""
+
+    def __get_pydantic_core_schema__(
+        self, source: object, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(self._checked, handler(source))
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        own = rule(f"self.matches(r'{self.pattern}')", self.message)
+        return handler(schema) | rules(own, *self.also)
+
+    def _checked(self, text: str) -> str:
+        if re.fullmatch(self.pattern, text) is None:
+            raise ValueError(self.message)
+        return text
+
+
 ATOMIC: dict[str, Any] = {"x-kubernetes-list-type": "atomic"}
 """A list that one owner writes as a whole; order matters."""
 
@@ -46,9 +85,19 @@ def keyed(*keys: str) -> dict[str, Any]:
 
 
 SubdomainName = Annotated[
-    str, Field(min_length=1, max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")
+    str,
+    Field(min_length=1, max_length=253),
+    Form(
+        r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$",
+        "names of objects have lower case letters, digits, dashes and dots, and begin and end with "
+        "a letter or digit: use the name as `kubectl get` shows it",
+    ),
 ]
-NAME_PATTERN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
+NAME = Form(
+    r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$",
+    "names here have lower case letters, digits and dashes, and begin and end with a letter or "
+    "digit: use for example day-1",
+)
 _QUANTITY_LENGTH = 32
 # Kubernetes reckons in 64 bits and does not notice an overflow: one pod with a memory limit of 1e99
 # left a whole node with less than nothing to give (measured). So the magnitude is bounded here, to
@@ -62,24 +111,30 @@ _WITH_EXPONENT = r"[0-9]{1,3}(\.[0-9]{0,9})?[eE]([+]?(1[0-2]|[0-9])|-[0-9])"
 QUANTITY_PATTERN = rf"^({_WITH_UNIT}|{_WITH_EXPONENT})$"
 
 ImageReference = Annotated[
-    str, Field(min_length=1, max_length=512, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/@-]*$")
+    str,
+    Field(min_length=1, max_length=512),
+    Form(
+        r"^[A-Za-z0-9][A-Za-z0-9._:/@-]*$",
+        "image references have letters, digits and . _ : / @ -, and begin with a letter or digit: "
+        "use for example registry.example.com/models/llama:1",
+    ),
 ]
-"""The pattern only keeps out spaces and control characters; the registry judges the rest."""
+"""The form only keeps out spaces and control characters; the registry judges the rest."""
 
 
-# A rule in place of a pattern: the API server would answer with the pattern, and nothing else.
-IS_QUANTITY = rule(
-    f"type(self) == int || string(self).matches(r'{QUANTITY_PATTERN}')",
-    "quantities are below 10P and have one of the units m, k, M, G, T, P, Ki, Mi, Gi, Ti, Pi, "
-    "or none: use 16Mi or 16M for 16MB, and 500m for half a processor",
+# No Form, because it may be a number too.
+_IS_QUANTITY = rule(
+    f"string(self).matches(r'{QUANTITY_PATTERN}')",
+    "quantities are not negative, below 10P, and have one of the units m, k, M, G, T, P, Ki, Mi, "
+    "Gi, Ti, Pi, or none: use 16Mi or 16M for 16MB, and 500m for half a processor",
 )
 
 
 def _checked_quantity(value: object) -> object:
     """One check for both types, so that an error names the field and not a branch of a union."""
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    text = isinstance(value, str) and len(value) <= _QUANTITY_LENGTH
-    if whole or (text and re.fullmatch(QUANTITY_PATTERN, str(value))):
+    known = isinstance(value, int | str) and not isinstance(value, bool)
+    text = str(value) if known else ""
+    if len(text) <= _QUANTITY_LENGTH and re.fullmatch(QUANTITY_PATTERN, text):
         return value
     raise ValueError("not a quantity such as 2, 500m or 17Gi")
 
@@ -92,7 +147,7 @@ Quantity = Annotated[
             "x-kubernetes-int-or-string": True,
             "anyOf": [{"type": "integer"}, {"type": "string"}],
             "maxLength": _QUANTITY_LENGTH,
-            **rules(IS_QUANTITY),
+            **rules(_IS_QUANTITY),
         }
     ),
 ]

@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from warmpod.api.base import rule
+from warmpod.api.profiles import STATED_ONLY
 from warmpod.api.status import WarmModelStatus
 from warmpod.api.v1alpha1 import (
     MAX_NAME_LENGTH,
@@ -35,6 +36,8 @@ _KEPT = (
     "maxProperties",
     "required",
 )
+
+_RULES = "x-kubernetes-validations"
 
 _SERVED = "(has(self.spec.model.servedName) ? self.spec.model.servedName : self.metadata.name)"
 _ROOT_RULES = [
@@ -145,11 +148,20 @@ def _root_schema() -> dict[str, Any]:
             "apiVersion": {"type": "string", "description": "Version of this schema."},
             "kind": {"type": "string", "description": "WarmModel."},
             "metadata": {"type": "object"},
-            "spec": _model_schema(WarmModelSpec) | {"description": "What is wanted."},
+            "spec": _spec_schema() | {"description": "What is wanted."},
             "status": _model_schema(WarmModelStatus) | {"description": "What was observed."},
         },
-        "x-kubernetes-validations": _ROOT_RULES,
+        _RULES: _ROOT_RULES,
     }
+
+
+def _spec_schema() -> dict[str, Any]:
+    """Without the defaults that a profile may have others for."""
+    schema = _model_schema(WarmModelSpec)
+    for part, name in STATED_ONLY:
+        node = schema["properties"][part]
+        del node["properties"][name]["default"], node["default"][name]
+    return schema
 
 
 def _model_schema(model: type[WarmModelSpec] | type[WarmModelStatus]) -> dict[str, Any]:
@@ -176,16 +188,26 @@ def _structural(node: dict[str, Any], definitions: dict[str, Any]) -> dict[str, 
 
 
 def _flattened(node: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
-    """Resolve a reference or an optional field; what stands beside it wins."""
+    """Resolve a reference or an optional field; what stands beside it wins, but for rules: all of
+    them hold."""
     if "$ref" in node:
         target = definitions[node["$ref"].rsplit("/", 1)[1]]
-        return _flattened(target, definitions) | {k: v for k, v in node.items() if k != "$ref"}
+        return _joined(_flattened(target, definitions), _without(node, "$ref"))
     if "anyOf" in node and "x-kubernetes-int-or-string" not in node:
         kinds = [kind for kind in node["anyOf"] if kind.get("type") != "null"]
         if len(kinds) != 1:
             raise ValueError(f"a union has no structural schema: {node}")
-        return _flattened(kinds[0], definitions) | {k: v for k, v in node.items() if k != "anyOf"}
+        return _joined(_flattened(kinds[0], definitions), _without(node, "anyOf"))
     return node
+
+
+def _without(node: dict[str, Any], left_out: str) -> dict[str, Any]:
+    return {key: value for key, value in node.items() if key != left_out}
+
+
+def _joined(inner: dict[str, Any], outer: dict[str, Any]) -> dict[str, Any]:
+    found = [*inner.get(_RULES, ()), *outer.get(_RULES, ())]
+    return inner | outer | ({_RULES: found} if found else {})
 
 
 def _default(node: dict[str, Any]) -> dict[str, Any]:

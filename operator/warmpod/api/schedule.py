@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import ConfigDict, Field
 
-from warmpod.api.base import NAME_PATTERN, StrictBase, rule, rules
+from warmpod.api.base import NAME, Form, StrictBase, rule, rules
 
 MAX_ENTRIES = 32
 
@@ -24,11 +24,19 @@ def _field(value: str) -> str:
     return f"{item}(,{item})*"
 
 
-CRON_PATTERN = "^" + " +".join(map(_field, (_MINUTE, _HOUR, _DAY, _MONTH, _WEEKDAY))) + "$"
+_CRON = Form(
+    "^" + " +".join(map(_field, (_MINUTE, _HOUR, _DAY, _MONTH, _WEEKDAY))) + "$",
+    "schedule.cron is not what crontab(5) has: use five fields, each within its range (minute, "
+    "hour, day of month, month, day of week), for example 0 8 * * MON-FRI, and no @daily",
+)
 """What crontab(5) has, without its extensions: an API server that knows a bad hour when it sees one
 tells the person who types it."""
 
-ZONE_PATTERN = r"^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+){0,2}$"
+_ZONE = Form(
+    r"^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+){0,2}$",
+    "schedule.timeZone is not a name of the tz database: use for example Europe/Berlin or UTC, "
+    "and no offset such as +02:00",
+)
 
 
 class ScheduleEntry(StrictBase):
@@ -42,14 +50,14 @@ class ScheduleEntry(StrictBase):
         )
     )
 
-    name: Annotated[str, Field(min_length=1, max_length=40, pattern=NAME_PATTERN)] = Field(
+    name: Annotated[str, Field(min_length=1, max_length=40), NAME] = Field(
         description="Name by which conditions speak of it."
     )
-    cron: Annotated[str, Field(max_length=128, pattern=CRON_PATTERN)] = Field(
+    cron: Annotated[str, Field(max_length=128), _CRON] = Field(
         description="When it begins: minute, hour, day of month, month, day of week, as in "
         "crontab(5); for example 0 8 * * MON-FRI."
     )
-    time_zone: Annotated[str, Field(max_length=64, pattern=ZONE_PATTERN)] = Field(
+    time_zone: Annotated[str, Field(max_length=64), _ZONE] = Field(
         default="UTC", description="Time zone of cron, for example Europe/Berlin."
     )
     duration_seconds: Annotated[int, Field(ge=60, le=7 * 24 * 3600)] = Field(

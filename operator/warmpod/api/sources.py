@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Annotated, Self
 
-from pydantic import AfterValidator, ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from warmpod.api.base import (
     ATOMIC,
+    Form,
     ImageReference,
     StrictBase,
     SubdomainName,
@@ -44,8 +44,12 @@ def _no_dots(field: str) -> dict[str, str]:
 
 Endpoint = Annotated[
     str,
-    Field(
-        max_length=1024, pattern=_URL_PATTERN, json_schema_extra=rules(_no_credentials("endpoint"))
+    Field(max_length=1024),
+    Form(
+        _URL_PATTERN,
+        "endpoint is not the URL of a server: use for example https://hub.example.com:8443, "
+        "without spaces and without #",
+        also=(_no_credentials("endpoint"),),
     ),
 ]
 Glob = Annotated[str, Field(min_length=1, max_length=256, pattern=r"^[^\x00-\x1f]+$")]
@@ -54,13 +58,20 @@ Glob = Annotated[str, Field(min_length=1, max_length=256, pattern=r"^[^\x00-\x1f
 class HuggingFace(StrictBase):
     repository: Annotated[
         str,
-        Field(max_length=192, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*$"),
+        Field(max_length=192),
+        Form(
+            r"^[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*$",
+            "huggingFace.repository is not organisation/name: use for example "
+            "meta-llama/Llama-3.1-8B, without the address of the hub",
+        ),
     ] = Field(description="Repository of models, as organisation/name.")
     revision: Annotated[
         str,
-        Field(
-            max_length=256,
-            pattern=r"^[A-Za-z0-9_][A-Za-z0-9_/+-]*([.][A-Za-z0-9_/+-]+)*$",
+        Field(max_length=256),
+        Form(
+            r"^[A-Za-z0-9_][A-Za-z0-9_/+-]*([.][A-Za-z0-9_/+-]+)*$",
+            "huggingFace.revision is not the name of a commit, tag or branch: use for example "
+            "main or v1.0, without spaces and without two points in a row",
         ),
     ] = Field(
         default="main",
@@ -89,17 +100,27 @@ class HuggingFace(StrictBase):
 class S3(StrictBase):
     uri: Annotated[
         str,
-        Field(
-            max_length=1280,
-            pattern=r"^s3://[A-Za-z0-9][A-Za-z0-9._-]{1,254}(/[^\x00-\x20]*)?$",
+        Field(max_length=1280),
+        Form(
+            r"^s3://[A-Za-z0-9][A-Za-z0-9._-]{1,254}(/[^\x00-\x20]*)?$",
+            "s3.uri is not a bucket and a prefix: use for example s3://models/llama, without "
+            "spaces; an S3-compatible service is named by endpoint",
         ),
     ] = Field(description="Bucket, and the prefix below which the files lie: s3://bucket/prefix.")
     endpoint: Endpoint | None = Field(
         default=None, description="An S3-compatible service; default: that of AWS."
     )
-    region: Annotated[str, Field(max_length=64, pattern=r"^[A-Za-z0-9-]+$")] | None = Field(
-        default=None, description="Region of the bucket."
-    )
+    region: (
+        Annotated[
+            str,
+            Field(max_length=64),
+            Form(
+                r"^[A-Za-z0-9-]+$",
+                "s3.region has letters, digits and dashes: use for example eu-central-1",
+            ),
+        ]
+        | None
+    ) = Field(default=None, description="Region of the bucket.")
     secret_name: SubdomainName | None = Field(
         default=None,
         description="Secret of the namespace with the keys AWS_ACCESS_KEY_ID and "
@@ -108,17 +129,25 @@ class S3(StrictBase):
 
 
 class Http(StrictBase):
-    url: Annotated[str, Field(max_length=2048, pattern=_URL_PATTERN)] = Field(
-        description="An archive (.tar, .tar.gz, .tgz, .zip), or a listing of files: then it ends "
-        "in a slash.",
-        json_schema_extra=rules(
-            _no_credentials("http.url"),
-            rule(
-                "self.matches('^[^?]*(/|[.]tar|[.]tar[.]gz|[.]tgz|[.]zip)([?].*)?$')",
-                "http.url must end in .tar, .tar.gz, .tgz or .zip for an archive, or in / for a "
-                "listing",
+    url: Annotated[
+        str,
+        Field(max_length=2048),
+        Form(
+            _URL_PATTERN,
+            "http.url is not a URL: use for example https://example.com/llama.tar, without spaces "
+            "and without #",
+            also=(
+                _no_credentials("http.url"),
+                rule(
+                    "self.matches('^[^?]*(/|[.]tar|[.]tar[.]gz|[.]tgz|[.]zip)([?].*)?$')",
+                    "http.url must end in .tar, .tar.gz, .tgz or .zip for an archive, or in / for "
+                    "a listing",
+                ),
             ),
         ),
+    ] = Field(
+        description="An archive (.tar, .tar.gz, .tgz, .zip), or a listing of files: then it ends "
+        "in a slash.",
     )
     secret_name: SubdomainName | None = Field(
         default=None,
@@ -132,48 +161,47 @@ class Claim(StrictBase):
 
 
 class ClaimSource(Claim):
-    path: Annotated[str, Field(max_length=1024, pattern=r"^[^/:\x00]+(/[^/:\x00]+)*/?$")] | None = (
-        Field(
-            default=None,
-            description="Directory inside the volume; default: its root.",
-            json_schema_extra=rules(_no_dots("persistentVolumeClaim.path")),
-        )
-    )
+    path: (
+        Annotated[
+            str,
+            Field(max_length=1024),
+            Form(
+                r"^[^/:\x00]+(/[^/:\x00]+)*/?$",
+                "persistentVolumeClaim.path begins with a slash, or has : or // in it: use a path "
+                "from the root of the volume, for example models/llama",
+                also=(_no_dots("persistentVolumeClaim.path"),),
+            ),
+        ]
+        | None
+    ) = Field(default=None, description="Directory inside the volume; default: its root.")
 
 
 class NodePath(StrictBase):
-    path: Annotated[str, Field(max_length=1024, pattern=r"^(/[^/:\x00]+)+/?$")] = Field(
-        description="Absolute path of a directory that is there on every node.",
-        json_schema_extra=rules(_no_dots("nodePath.path")),
-    )
-
-
-_PEM = r"^-----BEGIN PUBLIC KEY-----\s[A-Za-z0-9+/=\s]+-----END PUBLIC KEY-----\s*$"
-# A rule in place of a pattern: the API server would answer with the pattern, and nothing else.
-_NO_KEY = (
-    "verify.publicKey is not a public key in PEM: use the content of the cosign.pub that "
-    "`cosign generate-key-pair` writes, from -----BEGIN PUBLIC KEY----- to "
-    "-----END PUBLIC KEY-----"
-)
-
-
-def _checked_key(text: str) -> str:
-    if re.match(_PEM, text) is None:
-        raise ValueError(_NO_KEY)
-    return text
+    path: Annotated[
+        str,
+        Field(max_length=1024),
+        Form(
+            r"^(/[^/:\x00]+)+/?$",
+            "nodePath.path is not an absolute path below /, or has : or // in it: use for example "
+            "/data/models/llama",
+            also=(_no_dots("nodePath.path"),),
+        ),
+    ] = Field(description="Absolute path of a directory that is there on every node.")
 
 
 class Verify(StrictBase):
     public_key: Annotated[
         str,
-        Field(
-            max_length=8192,
+        Field(max_length=8192),
+        Form(
+            r"^-----BEGIN PUBLIC KEY-----\s[A-Za-z0-9+/=\s]+-----END PUBLIC KEY-----\s*$",
+            "verify.publicKey is not a public key in PEM: use the content of the cosign.pub that "
+            "`cosign generate-key-pair` writes, from -----BEGIN PUBLIC KEY----- to "
+            "-----END PUBLIC KEY-----",
         ),
-        AfterValidator(_checked_key),
     ] = Field(
         description="Public key in PEM, as `cosign generate-key-pair` writes it. An image that "
         "has no signature of its private key is refused.",
-        json_schema_extra=rules(rule(f"self.matches(r'{_PEM}')", _NO_KEY)),
     )
 
 

@@ -18,6 +18,8 @@ MAX_PROGRESS = 160
 MAX_LAST_STARTUPS = 5
 MAX_PHASES = 32
 MAX_LOADER = 256
+MAX_COMPILE_WHY = 256
+MAX_ENGINE_START = 256
 
 MAX_SUM = 2**53
 MAX_SUMMARY = 200
@@ -95,6 +97,14 @@ class Startup(StrictBase):
     compile: Annotated[str, Field(max_length=64)] | None = Field(
         default=None, description="Whether the compile cache was hit."
     )
+    compile_why: Annotated[str, Field(max_length=MAX_COMPILE_WHY)] | None = Field(
+        default=None, description="Why the compile cache was missed, where it is known."
+    )
+    cache: Annotated[str, Field(max_length=64)] | None = Field(
+        default=None,
+        description="What the store of compiled code did for it: filled, miss, damaged, set-aside "
+        "or kept.",
+    )
     warm_time: Time = Field(description="When the gate opened.")
     start_seconds: Seconds | None = Field(
         default=None, description="From creation of the pod to the open gate."
@@ -112,6 +122,10 @@ class Startup(StrictBase):
         default=None,
         description="How the weights were read, where weights.loader asks for it, and why it is "
         "another loader.",
+    )
+    engine_start: Annotated[str, Field(max_length=MAX_ENGINE_START)] | None = Field(
+        default=None,
+        description="forked, or plain and why it was no fork, where engine.start asks for forks.",
     )
     rounds: Count | None = Field(default=None, description="Rounds of warm-up.")
     first_token_milliseconds: Milliseconds | None = Field(

@@ -16,8 +16,8 @@ from pydantic import ConfigDict, Field, model_validator
 
 from warmpod.api.base import (
     ATOMIC,
-    IS_QUANTITY,
-    NAME_PATTERN,
+    NAME,
+    Form,
     ImageReference,
     LabelMap,
     Opaque,
@@ -29,13 +29,14 @@ from warmpod.api.base import (
     rule,
     rules,
 )
+from warmpod.api.compile_cache import CompileCache
 from warmpod.api.cost import Cost
 from warmpod.api.forecast import Forecast
 from warmpod.api.rollout import Rollout
 from warmpod.api.schedule import MAX_ENTRIES, ScheduleEntry
 from warmpod.api.sources import Claim, ModelSource
 from warmpod.api.standby import Standby
-from warmpod.protocol import LAUNCHER_MOUNT, RUN_MOUNT, WARMUP_PORT
+from warmpod.protocol import CACHE_STORE_MOUNT, LAUNCHER_MOUNT, RUN_MOUNT, WARMUP_PORT
 from warmpod.quantity import to_bytes
 
 MAX_NAME_LENGTH = 50
@@ -44,22 +45,24 @@ MAX_NAME_LENGTH = 50
 SERVICE_NAME_PATTERN = "^[a-z]([-a-z0-9]*[a-z0-9])?$"
 
 RESERVED_VOLUME_PREFIX = "warmpod-"
-RESERVED_MOUNTS = (LAUNCHER_MOUNT, RUN_MOUNT)
+RESERVED_MOUNTS = (LAUNCHER_MOUNT, RUN_MOUNT, CACHE_STORE_MOUNT)
 
 DEFAULT_ENGINE_PORT = 8000
 
 Port = Annotated[int, Field(ge=1, le=65535)]
-ItemName = Annotated[str, Field(min_length=1, max_length=40, pattern=NAME_PATTERN)]
+ItemName = Annotated[str, Field(min_length=1, max_length=40), NAME]
 
 
 class Model(ModelSource):
     served_name: (
         Annotated[
             str,
-            Field(
-                min_length=1,
-                max_length=128,
-                pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*$",
+            Field(min_length=1, max_length=128),
+            Form(
+                r"^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*$",
+                "model.servedName has letters, digits and . _ - between its slashes, and begins "
+                "with a letter or digit, also after a slash: use for example "
+                "meta-llama/Llama-3.1-8B",
             ),
         ]
         | None
@@ -88,6 +91,9 @@ class Staging(StrictBase):
 Loader = Literal[
     "Auto", "Multithread", "RunaiStreamer", "FastSafetensors", "ShardedState", "Tensorizer"
 ]
+
+
+ProfileName = Literal["HighThroughput", "MultiModel", "Serverless", "CostSaving"]
 
 
 class Weights(StrictBase):
@@ -121,7 +127,6 @@ class Weights(StrictBase):
         "It is the memory that is reserved for them. Needed for NodeMemory and PodMemory; with "
         "Image it makes the reservation exact.",
         json_schema_extra=rules(
-            IS_QUANTITY,
             rule(
                 "!isQuantity(string(self)) || quantity(string(self)).isGreaterThan(quantity('0'))",
                 "weights.size must be more than 0: set it to the size of all weight files, for "
@@ -203,7 +208,13 @@ class VolumeMount(StrictBase):
         description="Name of a volume of pod.volumes."
     )
     mount_path: Annotated[
-        str, Field(min_length=1, max_length=1024, pattern=r"^(/|(/[^/:]+)+/?)$")
+        str,
+        Field(min_length=1, max_length=1024),
+        Form(
+            r"^(/|(/[^/:]+)+/?)$",
+            "volumeMounts.mountPath is not an absolute path, or has : or // in it: use for example "
+            "/data",
+        ),
     ] = Field(description="Absolute path in the engine container, with no empty or dotted segment.")
     sub_path: Annotated[str, Field(max_length=1024)] | None = Field(
         default=None, description="Path inside the volume; default: its root."
@@ -218,6 +229,9 @@ class VolumeMount(StrictBase):
     mount_propagation: Literal["None", "HostToContainer", "Bidirectional"] | None = Field(
         default=None, description="How later mounts spread between host and container."
     )
+
+
+EngineStart = Literal["Plain", "Forked"]
 
 
 class Engine(StrictBase):
@@ -240,6 +254,12 @@ class Engine(StrictBase):
         default=(),
         description="Environment of the engine. It wins over what warmpod would set.",
         json_schema_extra=keyed("name"),
+    )
+    start: EngineStart = Field(
+        default="Plain",
+        description="Plain: each boot imports vLLM anew. Forked: boots are forked from a process "
+        "that has imported it and has not touched the GPU; where that is not possible the engine "
+        "starts as with Plain, and the start-up timeline says why.",
     )
     resources: Resources | None = Field(
         default=None, description="Resources of the engine container."
@@ -271,8 +291,8 @@ class Engine(StrictBase):
                     for path in RESERVED_MOUNTS
                 )
                 + ")",
-                f"engine.volumeMounts: {LAUNCHER_MOUNT} and {RUN_MOUNT} belong to warmpod: choose "
-                "another mountPath",
+                f"engine.volumeMounts: {LAUNCHER_MOUNT}, {RUN_MOUNT} and {CACHE_STORE_MOUNT} "
+                "belong to warmpod: choose another mountPath",
             ),
             rule(
                 "self.all(m, !m.mountPath.matches('/[.][.]?(/|$)'))",
@@ -284,10 +304,24 @@ class Engine(StrictBase):
 
 
 BucketName = Annotated[
-    str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9*?][A-Za-z0-9*?._/+-]*$")
+    str,
+    Field(min_length=1, max_length=128),
+    Form(
+        r"^[A-Za-z0-9*?][A-Za-z0-9*?._/+-]*$",
+        "warmup.skip: names of buckets have letters, digits and . _ / + -, and * or ? for any "
+        "text: use a name that `kubectl warm plan` prints, or one such as sampler/*",
+    ),
 ]
 Text = Annotated[str, Field(min_length=1, max_length=8192)]
-Decimal = Annotated[str, Field(max_length=24, pattern=r"^-?[0-9]{1,6}([.][0-9]{1,12})?$")]
+Decimal = Annotated[
+    str,
+    Field(max_length=24),
+    Form(
+        r"^-?[0-9]{1,6}([.][0-9]{1,12})?$",
+        "numbers that are text have at most six digits before the point and twelve after it, and "
+        'no exponent: use for example "-0.25"',
+    ),
+]
 """A number as text: the API's conventions avoid floating point."""
 
 
@@ -489,22 +523,6 @@ class Warmup(StrictBase):
     )
 
 
-class CompileCache(StrictBase):
-    store: Literal["None", "Pod", "Node", "Image"] = Field(
-        default="Pod",
-        description="Where compiled kernels are kept. None: where the engine puts them. Pod: in "
-        "a volume of the pod, so that they survive the engine's death. Node and Image are not "
-        "available yet.",
-        json_schema_extra=rules(
-            rule(
-                "self in ['None', 'Pod']",
-                "compileCache.store Node and Image are not available in this version: use None "
-                "or Pod",
-            )
-        ),
-    )
-
-
 class Toleration(StrictBase):
     key: Annotated[str, Field(max_length=316)] | None = Field(
         default=None, description="Key of the taint; empty with Exists: every taint."
@@ -534,7 +552,7 @@ class NamedVolume(StrictBase):
         extra="allow", json_schema_extra={"x-kubernetes-preserve-unknown-fields": True}
     )
 
-    name: Annotated[str, Field(min_length=1, max_length=63, pattern=NAME_PATTERN)] = Field(
+    name: Annotated[str, Field(min_length=1, max_length=63), NAME] = Field(
         description="Name of the volume."
     )
 
@@ -629,6 +647,13 @@ class WarmModelSpec(StrictBase):
     replicas: Annotated[int, Field(ge=0, le=10000)] = Field(
         default=1,
         description="Serving pods. Leave it out where an autoscaler sets it.",
+    )
+    profile: ProfileName | None = Field(
+        default=None,
+        description="What the model is for, as a set of defaults for the engine, standby and "
+        "compileCache; what is stated wins. HighThroughput: many requests at once. MultiModel: "
+        "several models or adapters that share GPUs. Serverless: load that comes and goes. "
+        "CostSaving: as few GPUs as possible. Default: none.",
     )
     model: Model = Field(description="The model to serve.")
     additional_models: Annotated[tuple[AdditionalModel, ...], Field(max_length=16)] = Field(

@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from warmpod.api.profiles import expanded
 from warmpod.api.v1alpha1 import MAX_NAME_LENGTH, SERVICE_NAME_PATTERN, WarmModelSpec
 
 
@@ -34,6 +35,7 @@ class WarmModel:
     generation: int
     deleting: bool
     spec: WarmModelSpec
+    """With what its profile fills in."""
 
     @property
     def served_name(self) -> str:
@@ -53,7 +55,7 @@ class WarmModel:
             uid=_identity(metadata, "uid"),
             generation=generation if isinstance(generation, int) else 0,
             deleting=bool(metadata.get("deletionTimestamp")),
-            spec=_parse_spec(obj.get("spec")),
+            spec=expanded(_parse_spec(obj.get("spec"))),
         )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from warmpod.api import crd
@@ -128,12 +129,71 @@ def test_every_rule_names_its_field_and_a_remedy() -> None:
         assert len(rule["message"]) < 2048
 
 
+def matched(node: Node) -> list[str]:
+    """What the rules of a text want it to look like."""
+    rules = [each["rule"] for each in node.get("x-kubernetes-validations", [])]
+    found = (re.fullmatch(r"self[.]matches\(r?'(\^.*\$)'\)", rule) for rule in rules)
+    return [match[1] for match in found if match]
+
+
+PATTERNS = [node["pattern"] for _, node in NODES if "pattern" in node]
+FORMS = [pattern for _, node in NODES for pattern in matched(node)]
+
+
 def test_patterns_mean_the_same_to_go() -> None:
     """Go's engine has no look-around and no back-references."""
-    patterns = [node["pattern"] for _, node in NODES if "pattern" in node]
-    assert patterns
+    assert PATTERNS
+    assert len(FORMS) > 10
+    patterns = [*PATTERNS, *FORMS]
     assert [p for p in patterns if "(?" in p or re.search(r"\\[1-9]", p)] == []
     assert [p for p in patterns if not (p.startswith("^") and p.endswith("$"))] == []
+    assert [p for p in FORMS if "'" in p] == []
+
+
+def test_who_types_a_value_is_never_answered_with_a_pattern() -> None:
+    """But for one that only keeps out what nobody types."""
+    typed = {p for p, n in NODES if "pattern" in n and p.startswith("spec.")}
+    patterns = {n["pattern"] for p, n in NODES if p in typed}
+    assert patterns == {r"^[^\x00]*$", r"^[^\x00-\x1f]+$"}
+
+
+# what a person may write → what is refused, and what the message has as an example
+TYPED = {
+    "schedule[].cron": ("0 24 * * *", "0 8 * * MON-FRI"),
+    "schedule[].timeZone": ("+02:00", "Europe/Berlin"),
+    "schedule[].name": ("Day", "day-1"),
+    "cost.perGpuHour": ("2,50", "2.50"),
+    "model.image": ("m :1", "registry.example.com/models/llama:1"),
+    "engine.image": ("", "registry.example.com/models/llama:1"),
+    "compileCache.image": ("m :1", "registry.example.com/models/llama:1"),
+    "model.servedName": ("a//b", "meta-llama/Llama-3.1-8B"),
+    "model.huggingFace.repository": ("llama", "meta-llama/Llama-3.1-8B"),
+    "model.huggingFace.revision": ("a/../b", "v1.0"),
+    "model.huggingFace.endpoint": ("hub.example.com", "https://hub.example.com:8443"),
+    "model.s3.endpoint": ("https://a b", "https://hub.example.com:8443"),
+    "model.s3.uri": ("gs://models/llama", "s3://models/llama"),
+    "model.s3.region": ("eu central", "eu-central-1"),
+    "model.http.url": ("https://example.com:port/a.tar", "https://example.com/llama.tar"),
+    "model.persistentVolumeClaim.path": ("/a", "models/llama"),
+    "model.persistentVolumeClaim.claimName": ("C", ""),
+    "model.nodePath.path": ("data", "/data/models/llama"),
+    "additionalModels[].name": ("a.b", "day-1"),
+    "engine.volumeMounts[].mountPath": ("data", "/data"),
+    "warmup.skip[]": ("a b", "sampler/*"),
+    "warmup.golden[].logprobs[]": ("1e-3", "-0.25"),
+    "pod.volumes[].name": ("a.b", "day-1"),
+    "pod.serviceAccountName": ("A-warmpod", ""),
+}
+
+
+@pytest.mark.parametrize(("path", "wrong", "right"), [(p, *each) for p, each in TYPED.items()])
+def test_the_message_of_a_form_has_a_value_that_is_right(path: str, wrong: str, right: str) -> None:
+    node = dict(NODES)[f"spec.{path}"]
+    (pattern,) = matched(node)[:1]
+    message = node["x-kubernetes-validations"][0]["message"]
+    assert not re.fullmatch(pattern, wrong)
+    assert right in message
+    assert not right or re.fullmatch(pattern, right)
 
 
 def test_what_stands_twice_is_written_twice() -> None:

@@ -129,7 +129,7 @@ def test_a_staging_claim_counts_only_with_downloads() -> None:
         ("metadata.name", "9", "metadata.name", "starts with a letter"),
         ("metadata.name", "m" * 51, "metadata.name", "at most 50"),
         ("spec.warmup.promptTokens", [0], "spec.warmup.promptTokens[0]", "equal to 1"),
-        ("spec.warmup.skip", ["a b"], "spec.warmup.skip[0]", "pattern"),
+        ("spec.warmup.skip", ["a b"], "spec.warmup.skip[0]", "kubectl warm plan"),
         ("spec.warmup.prompts", [{"name": "a"}], "spec.warmup.prompts[0]", "text or body"),
         (
             "spec.warmup.prompts",
@@ -152,6 +152,12 @@ def test_further_errors_are_counted() -> None:
     obj["spec"]["engine"]["port"] = 0
     with pytest.raises(InvalidSpec, match="1 more"):
         WarmModel.parse(obj)
+
+
+@pytest.mark.parametrize("quantity", [-1, 2**62, True, 1.5, "-1", "1e99", ""])
+def test_what_kubernetes_cannot_reckon_with_is_refused(quantity: Any) -> None:
+    with pytest.raises(InvalidSpec, match="nvidia"):
+        WarmModel.parse(changed("spec.engine.resources", {"limits": {"nvidia.com/gpu": quantity}}))
 
 
 JSON = st.recursive(
