@@ -17,8 +17,14 @@ from warmpod.protocol import GROUP, PLURAL, VERSION, WARMUP_PORT
 from warmpod.resources.names import MODEL_LABEL
 
 Document = dict[str, Any]
-Verb = Literal["read", "change"]
-_PASSIVE: dict[Verb, str] = {"read": "read", "change": "changed"}
+Verb = Literal["read", "change", "create", "delete"]
+_PASSIVE: dict[Verb, str] = {
+    "read": "read",
+    "change": "changed",
+    "create": "created",
+    "delete": "deleted",
+}
+_JSON = "application/json"
 
 # Seconds for one request; a person waits for it.
 REQUEST_SECONDS = 15
@@ -31,6 +37,10 @@ class ClusterError(Exception):
     """One line that says what could not be read and what helps."""
 
 
+class AlreadyExists(ClusterError):
+    """An object of that name exists."""
+
+
 @dataclass(frozen=True)
 class Snapshot:
     """A WarmModel and its pods at about one moment."""
@@ -39,12 +49,17 @@ class Snapshot:
     pods: list[Document]
 
 
+CorePlural = Literal["pods", "configmaps"]
+_SINGULAR: dict[CorePlural, str] = {"pods": "pod", "configmaps": "ConfigMap"}
+
+
 class Cluster:
     def __init__(self, kubeconfig: Path | None, context: str | None) -> None:
         """Raises ClusterError when there is no usable kubeconfig."""
         configuration = client.Configuration()
         # The default is three attempts with a warning each; a person would rather know.
         configuration.retries = False
+        self.kubeconfig, self.context = kubeconfig, context
         path = str(kubeconfig) if kubeconfig else None
         try:
             config.load_kube_config(path, context, client_configuration=configuration)
@@ -71,6 +86,10 @@ class Cluster:
                 _request_timeout=REQUEST_SECONDS,
             ),
         )
+        return Snapshot(warm_model, self.pods(namespace, name))
+
+    def pods(self, namespace: str, name: str) -> list[Document]:
+        """Of a WarmModel. Raises ClusterError."""
         pods = self._ask(
             f"the pods of WarmModel {namespace}/{name}",
             lambda: client.CoreV1Api(self._api).list_namespaced_pod(
@@ -80,7 +99,32 @@ class Cluster:
                 _request_timeout=REQUEST_SECONDS,
             ),
         )
-        return Snapshot(warm_model, pods["items"])
+        found: list[Document] = pods["items"]
+        return found
+
+    def core_object(self, namespace: str, plural: CorePlural, name: str) -> Document:
+        """One pod or ConfigMap. Raises ClusterError."""
+        path = f"/api/v1/namespaces/{namespace}/{plural}/{name}"
+        return self._ask(
+            f"{_SINGULAR[plural]} {namespace}/{name}", lambda: self._send("GET", path, None, _JSON)
+        )
+
+    def create_core_object(
+        self, namespace: str, plural: CorePlural, document: Document
+    ) -> Document:
+        """One pod or ConfigMap. Raises ClusterError."""
+        return self._ask(
+            f"{_SINGULAR[plural]} {namespace}/{document['metadata']['name']}",
+            lambda: self._send("POST", f"/api/v1/namespaces/{namespace}/{plural}", document, _JSON),
+            verb="create",
+        )
+
+    def log(self, namespace: str, pod: str) -> str:
+        """What the only container of a pod has written. Raises ClusterError."""
+        path = f"/api/v1/namespaces/{namespace}/pods/{pod}/log"
+        what = f"the log of pod {namespace}/{pod}"
+        data: bytes = self._answer(what, lambda: self._send("GET", path, None, _JSON)).data
+        return data.decode(errors="replace")
 
     def ask_engine(
         self, namespace: str, name: str, path: str, body: Mapping[str, Any] | None
@@ -89,41 +133,71 @@ class Cluster:
 
         The API server keeps the Authorization header to itself, so no key reaches the engine.
         Raises ClusterError."""
-        request = self._api.param_serialize(
-            "GET" if body is None else "POST",
-            f"/api/v1/namespaces/{namespace}/services/http:{name}:http/proxy{path}",
-            header_params={"Content-Type": "application/json"},
-            body=body,
-            auth_settings=["BearerToken"],
+        url = f"/api/v1/namespaces/{namespace}/services/http:{name}:http/proxy{path}"
+        return self._ask(
+            f"{path} of WarmModel {namespace}/{name}",
+            lambda: self._send("GET" if body is None else "POST", url, body, _JSON, ENGINE_SECONDS),
         )
-
-        def ask() -> Any:
-            answer = self._api.call_api(*request, _request_timeout=ENGINE_SECONDS)
-            answer.read()
-            if answer.status != 200:
-                raise ApiException.from_response(http_resp=answer, body=None, data=None)
-            return answer
-
-        return self._ask(f"{path} of WarmModel {namespace}/{name}", ask)
 
     def annotate(self, namespace: str, name: str, annotation: str, text: str) -> None:
         """Set an annotation of a WarmModel. Raises ClusterError."""
-        request = self._api.param_serialize(
-            "PATCH",
-            f"/apis/{GROUP}/{VERSION}/namespaces/{namespace}/{PLURAL}/{name}",
-            header_params={"Content-Type": "application/merge-patch+json"},
-            body={"metadata": {"annotations": {annotation: text}}},
-            auth_settings=["BearerToken"],
+        self._ask(
+            f"WarmModel {namespace}/{name}",
+            lambda: self._send(
+                "PATCH",
+                f"{_models(namespace)}/{name}",
+                {"metadata": {"annotations": {annotation: text}}},
+                "application/merge-patch+json",
+            ),
+            verb="change",
         )
 
-        def ask() -> Any:
-            answer = self._api.call_api(*request, _request_timeout=REQUEST_SECONDS)
-            answer.read()
-            if answer.status != 200:
-                raise ApiException.from_response(http_resp=answer, body=None, data=None)
-            return answer
+    def create(self, namespace: str, warm_model: Document) -> Document:
+        """Raises ClusterError, AlreadyExists where there is one of that name."""
+        name = warm_model["metadata"]["name"]
+        return self._ask(
+            f"WarmModel {namespace}/{name}",
+            lambda: self._send(
+                "POST", f"{_models(namespace)}?fieldValidation=Strict", warm_model, _JSON
+            ),
+            verb="create",
+        )
 
-        self._ask(f"WarmModel {namespace}/{name}", ask, verb="change")
+    def delete(self, warm_model: Document) -> None:
+        """That very object; what belongs to it goes in the background. Raises ClusterError."""
+        metadata = warm_model["metadata"]
+        namespace, name = metadata["namespace"], metadata["name"]
+        body = {
+            "preconditions": {"uid": metadata["uid"]},
+            "propagationPolicy": "Background",
+        }
+        self._ask(
+            f"WarmModel {namespace}/{name}",
+            lambda: self._send("DELETE", f"{_models(namespace)}/{name}", body, _JSON),
+            verb="delete",
+        )
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None,
+        content_type: str,
+        seconds: float = REQUEST_SECONDS,
+    ) -> Any:
+        """Raises ApiException for an answer other than success."""
+        request = self._api.param_serialize(
+            method,
+            path,
+            header_params={"Content-Type": content_type},
+            body=body,
+            auth_settings=["BearerToken"],
+        )
+        answer = self._api.call_api(*request, _request_timeout=seconds)
+        answer.read()
+        if not 200 <= answer.status < 300:
+            raise ApiException.from_response(http_resp=answer, body=None, data=None)
+        return answer
 
     def sidecar_page(self, namespace: str, pod: str, page: str) -> Document:
         """A page of a pod's sidecar, through the API server. Raises ClusterError."""
@@ -139,17 +213,24 @@ class Cluster:
         )
 
     def _ask(self, what: str, request: Callable[[], Any], verb: Verb = "read") -> Document:
+        answer = self._answer(what, request, verb)
         try:
-            answer: Document = json.loads(request().data)
-        except ApiException as error:
-            raise ClusterError(explain(what, error.status, error.body, verb)) from error
+            document: Document = json.loads(answer.data)
         except ValueError as error:
             raise ClusterError(f"{what} is not JSON: is warmpod of the same version?") from error
+        return document
+
+    def _answer(self, what: str, request: Callable[[], Any], verb: Verb = "read") -> Any:
+        try:
+            return request()
+        except ApiException as error:
+            conflict = verb == "create" and error.status == 409
+            kind = AlreadyExists if conflict else ClusterError
+            raise kind(explain(what, error.status, error.body, verb)) from error
         except (urllib3.exceptions.HTTPError, OSError) as error:
             raise ClusterError(
                 f"no answer from the cluster at {self._server}: {_first_line(error)}"
             ) from error
-        return answer
 
 
 def explain(what: str, status: int | None, body: object, verb: Verb = "read") -> str:
@@ -164,6 +245,10 @@ def explain(what: str, status: int | None, body: object, verb: Verb = "read") ->
     if status in (401, 403):
         return f"you may not {verb} {what}: {message}"
     return f"{what} cannot be {_PASSIVE[verb]}: {status} {message}"
+
+
+def _models(namespace: str) -> str:
+    return f"/apis/{GROUP}/{VERSION}/namespaces/{namespace}/{PLURAL}"
 
 
 def _message(body: object) -> str:

@@ -6,37 +6,36 @@ import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
-from io import StringIO
 from pathlib import Path
-from typing import Annotated, Any, Literal, NoReturn
+from typing import Annotated, Any, Literal
 
 import typer
-from rich.console import Console, RenderableType
 from rich.markup import escape
 
-from warmpod.cli import golden, now, packing, plans, render, timeline, waterfall
+from warmpod.cli import cache, golden, now, packing, plans, render, timeline, tune, waterfall
 from warmpod.cli.cluster import Cluster, ClusterError, Document, Snapshot
+from warmpod.cli.terminal import (
+    Context,
+    Kubeconfig,
+    Name,
+    Namespace,
+    console,
+    errors,
+    fail,
+    plain,
+    show,
+)
 
 app = typer.Typer(
-    help="Look at WarmModels, record golden answers, and pack models into images.",
+    help="Look at WarmModels, record golden answers, pack models and compile caches into images.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
 )
 golden_app = typer.Typer(help="Answers that an engine must give.", no_args_is_help=True)
 app.add_typer(golden_app, name="golden")
-console = Console(highlight=False)
-errors = Console(stderr=True, highlight=False, soft_wrap=True)
-
-# Where no terminal tells, nothing is wrapped: what reads it looks for whole names and messages.
-PAGE_COLUMNS = 10_000
-
-Name = Annotated[str, typer.Argument(help="Name of the WarmModel.")]
-Namespace = Annotated[
-    str | None, typer.Option("--namespace", "-n", help="Default: the context's namespace.")
-]
-Kubeconfig = Annotated[Path | None, typer.Option(help="Default: as kubectl finds it.")]
-Context = Annotated[str | None, typer.Option(help="Context in the kubeconfig.")]
+app.add_typer(cache.app, name="cache")
+app.command("tune")(tune.tune)
 
 
 class Output(StrEnum):
@@ -55,7 +54,7 @@ def status(
 ) -> None:
     """Show conditions, nodes and pods of a WarmModel."""
     snapshot = _snapshot(name, namespace, kubeconfig, context)
-    _print(render.status(snapshot, datetime.now(UTC)))
+    show(render.status(snapshot, datetime.now(UTC)))
 
 
 @app.command("now")
@@ -70,7 +69,7 @@ def warm_now(
         cluster = Cluster(kubeconfig, context)
         asked = now.ask(cluster, namespace or cluster.default_namespace, name)
     except ClusterError as error:
-        _fail(str(error))
+        fail(str(error))
     console.print(f"asked for as {asked}; status.warmNow says when all pods have been told")
 
 
@@ -88,10 +87,10 @@ def show_timeline(
     found = timeline.startups(snapshot.warm_model, snapshot.pods)
     match output:
         case Output.TEXT if output_file is None:
-            _print(render.startups(found))
+            show(render.startups(found))
             return
         case Output.TEXT:
-            drawn = _plain(render.startups(found))
+            drawn = plain(render.startups(found))
         case Output.SVG:
             drawn = waterfall.svg(found)
         case Output.HTML:
@@ -128,7 +127,7 @@ def record_golden(
             [*(prompt or []), *(_lines(file) if file else [])], endpoint, max_tokens
         )
         if not items:
-            _fail("nothing to record: give --prompt or --file")
+            fail("nothing to record: give --prompt or --file")
         if "://" in engine:
             ask = golden.engine_at(engine, api_key)
         else:
@@ -137,7 +136,7 @@ def record_golden(
             ask, model or golden.served_model(ask), items, logprobs
         )
     except (golden.RecordError, OSError) as error:
-        _fail(str(error))
+        fail(str(error))
     if recorded:
         typer.echo(golden.as_yaml(recorded), nl=False)
     for reason in refused:
@@ -159,18 +158,18 @@ def plan(
 ) -> None:
     """Show which requests warm an engine up: of a file, or of a running pod."""
     if (name is None) == (file is None):
-        _fail("give either the name of a running WarmModel or -f FILE")
+        fail("give either the name of a running WarmModel or -f FILE")
     try:
         if file is not None:
             document = plans.of_file(file)
         else:
             document = _running_plan(str(name), namespace, Cluster(kubeconfig, context))
     except (ClusterError, plans.PlanError) as error:
-        _fail(str(error))
+        fail(str(error))
     if output == "json":
         typer.echo(json.dumps(document, indent=2))
     else:
-        _print(plans.table(document))
+        show(plans.table(document))
 
 
 @app.command()
@@ -203,7 +202,7 @@ def pack(
     try:
         packing.run(source, destination, include or [], exclude or [], console, errors)
     except packing.PackError as error:
-        _fail(str(error))
+        fail(str(error))
 
 
 def _running_plan(name: str, namespace: str | None, cluster: Cluster) -> Document:
@@ -219,7 +218,7 @@ def _snapshot(
         cluster = Cluster(kubeconfig, context)
         return cluster.snapshot(namespace or cluster.default_namespace, name)
     except ClusterError as error:
-        _fail(str(error))
+        fail(str(error))
 
 
 def _service(
@@ -228,7 +227,7 @@ def _service(
     try:
         cluster = Cluster(kubeconfig, context)
     except ClusterError as error:
-        _fail(str(error))
+        fail(str(error))
 
     def ask(path: str, body: Mapping[str, Any] | None) -> Any:
         try:
@@ -243,19 +242,6 @@ def _lines(path: Path) -> list[str]:
     return [line.strip() for line in path.read_text().splitlines() if line.strip()]
 
 
-def _print(drawn: RenderableType) -> None:
-    if console.is_terminal:
-        console.print(drawn)
-    else:
-        typer.echo(_plain(drawn), nl=False)
-
-
-def _plain(drawn: RenderableType) -> str:
-    page = StringIO()
-    Console(file=page, width=PAGE_COLUMNS, highlight=False).print(drawn)
-    return "".join(f"{line.rstrip()}\n" for line in page.getvalue().splitlines())
-
-
 def _write(text: str, path: Path | None) -> None:
     if path is None:
         typer.echo(text, nl=False)
@@ -263,12 +249,7 @@ def _write(text: str, path: Path | None) -> None:
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        _fail(f"{path} cannot be written: {error.strerror}")
-
-
-def _fail(message: str) -> NoReturn:
-    errors.print(f"[red]error:[/red] {escape(message)}")
-    raise typer.Exit(1)
+        fail(f"{path} cannot be written: {error.strerror}")
 
 
 if __name__ == "__main__":

@@ -10,9 +10,9 @@ from rich.console import Console
 from rich.markup import escape
 
 from warmpod.cli import destination, hub
-from warmpod.cli.pushing import PushProgress
+from warmpod.cli.pushing import PushProgress, explained
 from warmpod.registry import client, credentials
-from warmpod.registry.errors import Denied, RegistryError, Unreachable
+from warmpod.registry.errors import RegistryError
 from warmpod.registry.reference import parse_reference
 from warmpod.weights.findings import WeightsError
 from warmpod.weights.pack import Model, PackedImage, pack_model
@@ -41,16 +41,9 @@ def run(
         else:
             packed = _push(model, where, errors)
             _say_how_to_use(packed, where, console, errors)
-    except Denied as error:
-        host = parse_reference(target).host
-        raise PackError(
-            f"{error}; log in: docker login {host} (or podman, or crane auth)"
-        ) from error
-    except Unreachable as error:
-        raise PackError(f"{error}; run it again: layers that are complete stay there") from error
-    except (destination.DestinationError, hub.HubError, WeightsError, RegistryError) as error:
-        raise PackError(str(error)) from error
-    except OSError as error:
+    except RegistryError as error:
+        raise PackError(explained(error, target)) from error
+    except (destination.DestinationError, hub.HubError, WeightsError, OSError) as error:
         raise PackError(str(error)) from error
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import yaml
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from warmpod.api import InvalidSpec, WarmModel
+from warmpod.cli import files
 from warmpod.cli.cluster import Document
-from warmpod.protocol import KIND
 from warmpod.resources.names import COMPONENT_LABEL
 from warmpod.sidecar.planning import inline_prompts, make_plan, plan_document
 from warmpod.sidecar.planning.assumed import assumed
@@ -24,19 +23,9 @@ class PlanError(Exception):
 def of_file(path: Path) -> Document:
     """The plan of the one WarmModel in a file of YAML documents. Raises PlanError."""
     try:
-        documents = list(yaml.safe_load_all(path.read_text()))
-    except (OSError, ValueError, yaml.YAMLError) as error:
-        raise PlanError(f"{path}: {' '.join(str(error).split())}") from error
-    found = [each for each in documents if isinstance(each, dict) and each.get("kind") == KIND]
-    if len(found) != 1:
-        raise PlanError(f"{path} holds {len(found)} WarmModels: give a file with one")
-    metadata = found[0].get("metadata")
-    # What the API server would add.
-    known = {"namespace": "default", "uid": "none"} | (
-        metadata if isinstance(metadata, dict) else {}
-    )
-    try:
-        return _of_model(WarmModel.parse(found[0] | {"metadata": known}))
+        return _of_model(WarmModel.parse(files.as_admitted(files.warm_model(path))))
+    except files.FileError as error:
+        raise PlanError(str(error)) from error
     except InvalidSpec as error:
         raise PlanError(f"{path}: {error}") from error
 

@@ -1,4 +1,4 @@
-"""What one sees while a model is pushed: bars on a terminal, a line now and then elsewhere."""
+"""What one sees while an image is pushed: bars on a terminal, a line now and then elsewhere."""
 
 from __future__ import annotations
 
@@ -19,6 +19,9 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
+from warmpod.registry.errors import Denied, RegistryError, Unreachable
+from warmpod.registry.reference import parse_reference
+
 #: Seconds between lines where there is no terminal.
 LINE_SECONDS: Final = 10.0
 
@@ -27,7 +30,7 @@ class PushProgress:
     """Hears of bytes from any thread, and shows them until the block ends."""
 
     def __init__(self, console: Console, total: int) -> None:
-        """`total` bytes of model files; the layers are larger by their headers, which is little."""
+        """`total` bytes of files; the layers are larger by their headers, which is little."""
         self._console = console
         self._total = total
         self._progress = Progress(
@@ -85,3 +88,15 @@ class PushProgress:
             f"{decimal(self._sent_bytes)} of {decimal(self._total)} in the registry, "
             f"{decimal(int(rate))}/s, {max(0, left):.0f} s left"
         )
+
+
+def explained(error: RegistryError, image: str) -> str:
+    """What a person can do about it."""
+    match error:
+        case Denied():
+            host = parse_reference(image).host
+            return f"{error}; log in: docker login {host} (or podman, or crane auth)"
+        case Unreachable():
+            return f"{error}; run it again: layers that are complete stay there"
+        case _:
+            return str(error)

@@ -10,6 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from warmpod.api.profiles import PROFILES
 from warmpod.cli.cluster import Document, Snapshot
 from warmpod.cli.timeline import Shown
 from warmpod.protocol import GROUP, RESIDENT_CONDITION, WARM_CONDITION
@@ -82,7 +83,7 @@ def _summary(model: Document, engines: list[Document]) -> Table:
             f"{found.get('readyReplicas', 0)} of {spec.get('replicas', 1)} ready, "
             f"{found.get('warmReplicas', 0)} warm, {found.get('standbyReplicas', 0)} standby",
         ),
-        *_pool(spec.get("standby", {}), found.get("standby", {}), engines),
+        *_pool(_standby(spec), found.get("standby", {}), engines),
         (
             "Nodes",
             f"{nodes.get('eligible', 0)} eligible, {nodes.get('prefetched', 0)} prefetched, "
@@ -95,6 +96,12 @@ def _summary(model: Document, engines: list[Document]) -> Table:
     for name, value in rows:
         table.add_row(Text(name, style="bold"), Text(value))
     return table
+
+
+def _standby(spec: Document) -> Document:
+    """As it is stated, else as the profile has it."""
+    profile = PROFILES.get(spec.get("profile"))  # type: ignore[arg-type] # any text, or none
+    return {**(profile.standby if profile else {}), **spec.get("standby", {})}
 
 
 def _pool(asked: Document, used: Document, engines: list[Document]) -> Iterator[tuple[str, str]]:

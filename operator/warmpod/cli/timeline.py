@@ -11,7 +11,8 @@ from warmpod.protocol import TIMELINE_CONDITION
 from warmpod.startup import phases, pod_reader, record
 from warmpod.startup.names import PHASES, known
 from warmpod.startup.phases import Kind, Phase, Share, Startup
-from warmpod.startup.record import Record, number, text
+from warmpod.startup.pod import in_pod
+from warmpod.startup.record import LONGEST_WHY, Record, number, text
 
 # Of the phases that bounded the whole.
 MOST_CAUSES = 3
@@ -66,24 +67,27 @@ def from_status(item: Document) -> Shown:
         first_ttft_ms=number(item.get("firstTokenMilliseconds")),
         steady_ttft_ms=number(item.get("steadyTokenMilliseconds")),
         compile=text(item.get("compile")),
+        compile_why=text(item.get("compileWhy"), LONGEST_WHY),
     )
     return Shown(
         str(item.get("pod", "")),
         str(item.get("boot") or ""),
         str(item.get("cause") or ""),
         startup,
-        tuple(_remarks(found, startup, str(item.get("loader") or ""))),
+        tuple(_remarks(found, startup, _told(item, "loader"), _told(item, "engineStart"))),
     )
 
 
 def _of_record(pod: Document, found: Record) -> Shown:
-    startup = phases.build(found, pod_reader.facts_of(pod))
+    facts = pod_reader.facts_of(pod)
+    found = in_pod(found, facts)
+    startup = phases.build(found, facts)
     return Shown(
         str(pod["metadata"]["name"]),
         found.boot,
         found.cause,
         startup,
-        tuple(_remarks(found, startup, str(found.loader or ""))),
+        tuple(_remarks(found, startup, str(found.loader or ""), str(found.start or ""))),
     )
 
 
@@ -112,7 +116,11 @@ def _lengths(item: Document) -> Iterator[tuple[str, float, Kind]]:
             yield name, seconds, "logged"
 
 
-def _remarks(found: Record, startup: Startup, loader: str) -> Iterator[str]:
+def _told(item: Document, field: str) -> str:
+    return str(item.get(field) or "")
+
+
+def _remarks(found: Record, startup: Startup, loader: str, start: str) -> Iterator[str]:
     yield from _bounds(startup)
     if found.rounds is not None:
         buckets = f" of {found.buckets:.0f} buckets" if found.buckets else ""
@@ -125,9 +133,12 @@ def _remarks(found: Record, startup: Startup, loader: str) -> Iterator[str]:
     for bucket in found.worst:
         yield f"{bucket.name}: {bucket.first:.0f} ms at first, {bucket.steady:.0f} ms when warm"
     if found.compile in ("hit", "miss"):
-        yield f"compile cache: {found.compile}"
+        why = f" ({found.compile_why})" if found.compile_why else ""
+        yield f"compile cache: {found.compile}{why}"
     if loader:
         yield f"loader of the weights: {loader}"
+    if start:
+        yield f"engine start: {start}"
     if found.restarts:
         yield f"{found.restarts:.0f} boots before it failed to become warm"
     if found.compare is not None:

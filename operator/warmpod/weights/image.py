@@ -1,10 +1,10 @@
-"""The documents of a weights image: what `FROM scratch` and one COPY a shard would give. Pure."""
+"""The documents of an image of files: what `FROM scratch` and one COPY a layer would give. Pure."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +12,8 @@ LAYER_TYPE = "application/vnd.oci.image.layer.v1.tar"
 CONFIG_TYPE = "application/vnd.oci.image.config.v1+json"
 MANIFEST_TYPE = "application/vnd.oci.image.manifest.v1+json"
 INDEX_TYPE = "application/vnd.oci.image.index.v1+json"
-# Weights run on any processor, but a container runtime refuses an image that does not name its
-# own. Both entries share the same layers.
+# Files are for any processor, but a container runtime refuses an image that does not name its own.
+# Both entries share the same layers.
 ARCHITECTURES = ("amd64", "arm64")
 # The digest of warmpod-manifest.json, so that who signs the image vouches for the files' content.
 MANIFEST_DIGEST_ANNOTATION = "warmpod.io/manifest-digest"
@@ -50,10 +50,15 @@ def layer_descriptor(digest: str, size: int) -> Descriptor:
     return {"mediaType": LAYER_TYPE, "digest": digest, "size": size}
 
 
-def documents(layers: Sequence[Descriptor], manifest_digest: str) -> ImageDocuments:
-    """The same bytes for the same layers. `manifest_digest` is that of warmpod-manifest.json."""
+def weights_documents(layers: Sequence[Descriptor], manifest_digest: str) -> ImageDocuments:
+    """`manifest_digest` is that of warmpod-manifest.json."""
+    return documents(layers, {MANIFEST_DIGEST_ANNOTATION: manifest_digest})
+
+
+def documents(layers: Sequence[Descriptor], annotations: Mapping[str, str]) -> ImageDocuments:
+    """The same bytes for the same layers."""
     configs = [_config(architecture, layers) for architecture in ARCHITECTURES]
-    manifests = [_manifest(config, layers, manifest_digest) for config in configs]
+    manifests = [_manifest(config, layers, annotations) for config in configs]
     entries = [
         manifest.descriptor | {"platform": {"architecture": architecture, "os": "linux"}}
         for architecture, manifest in zip(ARCHITECTURES, manifests, strict=True)
@@ -81,12 +86,14 @@ def _config(architecture: str, layers: Sequence[Descriptor]) -> Document:
     return document(CONFIG_TYPE, body)
 
 
-def _manifest(config: Document, layers: Sequence[Descriptor], manifest_digest: str) -> Document:
+def _manifest(
+    config: Document, layers: Sequence[Descriptor], annotations: Mapping[str, str]
+) -> Document:
     body = {
         "schemaVersion": 2,
         "mediaType": MANIFEST_TYPE,
         "config": config.descriptor,
         "layers": list(layers),
-        "annotations": {MANIFEST_DIGEST_ANNOTATION: manifest_digest},
+        "annotations": dict(annotations),
     }
     return document(MANIFEST_TYPE, body)

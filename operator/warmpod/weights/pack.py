@@ -22,8 +22,8 @@ from warmpod.weights.image import (
     Descriptor,
     Document,
     ImageDocuments,
-    documents,
     layer_descriptor,
+    weights_documents,
 )
 from warmpod.weights.layer import Layer, layer_of
 from warmpod.weights.manifest import (
@@ -135,7 +135,7 @@ def pack_model(model: Model, layout: Path, progress: Progress) -> PackedImage:
     descriptor, small = _write_layer(layout, first, progress)
     check_same(manifest, small)
     layers = [descriptor, *(descriptor for descriptor, _ in packed)]
-    digest = _write_documents(layout, documents(layers, manifest.digest))
+    digest = _write_documents(layout, weights_documents(layers, manifest.digest))
     return PackedImage(digest, len(layers), manifest)
 
 

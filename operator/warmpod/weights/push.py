@@ -7,13 +7,21 @@ shards at a time. The registry's digest check covers what was sent.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from warmpod.registry.client import Client
 from warmpod.registry.errors import RegistryError
 from warmpod.registry.upload import push_blob
-from warmpod.weights.image import Descriptor, Document, ImageDocuments, documents, layer_descriptor
+from warmpod.weights.image import (
+    Descriptor,
+    Document,
+    ImageDocuments,
+    document,
+    documents,
+    layer_descriptor,
+    weights_documents,
+)
 from warmpod.weights.layer import Layer
 from warmpod.weights.manifest import Entry
 from warmpod.weights.pack import Model, PackedImage, check_same
@@ -71,9 +79,37 @@ async def push(model: Model, client: Client, observer: Observer) -> PackedImage:
     finally:
         hashing.over = True
     layers = [descriptor, *(descriptor for descriptor, _ in packed)]
-    image = documents(layers, manifest.digest)
+    image = weights_documents(layers, manifest.digest)
     await _push_documents(client, image)
     return PackedImage(image.index.digest, len(layers), manifest)
+
+
+async def push_layers(layers: Mapping[str, Layer], client: Client, observer: Observer) -> str:
+    """Push an image of just these layers, by the names that `observer` hears, and return its
+    digest. Raises as `push` does."""
+    slots = asyncio.Semaphore(PARALLEL)
+    hashing = _Hashing(observer)
+
+    async def one(name: str, layer: Layer) -> Descriptor:
+        async with slots:
+            descriptor, _ = await _push_layer(client, name, layer, observer, hashing)
+            return descriptor
+
+    try:
+        pushed = await _all([one(name, layer) for name, layer in layers.items()])
+    finally:
+        hashing.over = True
+    image = documents(pushed, {})
+    await _push_documents(client, image)
+    return image.index.digest
+
+
+async def check_push(client: Client) -> None:
+    """Raises RegistryError where nothing can be pushed: to be asked before work that takes long.
+
+    It pushes the blob `{}`, which the OCI's image specification has for empty documents."""
+    empty = document("application/vnd.oci.empty.v1+json", {})
+    await push_blob(client, empty.digest, _Memory(empty.content), lambda count: None)
 
 
 class _Over(Exception):

@@ -83,6 +83,7 @@ class Receipt:
             **_to_document(self.files),
         }
         temporary = path.with_name(path.name + ".new")
+        temporary.unlink(missing_ok=True)  # whatever it is, such as a link
         temporary.write_text(json.dumps(document))
         temporary.chmod(0o644)
         temporary.rename(path)

@@ -72,7 +72,8 @@ def expectations(directory: Path) -> Expectations:
 
 
 def verify(directory: Path, expected: Expectations, receipt: Receipt, watch: Watch) -> Verification:
-    """Read every file that the receipt does not vouch for. `watch` is told of all bytes."""
+    """Read every file that the receipt does not vouch for, and say of each how it is when the last
+    one was read, which may be hours after it was read itself. `watch` is told of all bytes."""
     if expected.findings:
         # Whoever looks wants the broken file's name now, not after hours of hashing.
         return Verification(expected.findings, receipt)
@@ -81,8 +82,9 @@ def verify(directory: Path, expected: Expectations, receipt: Receipt, watch: Wat
     results = map_in_threads(
         lambda file: _compare(directory, file, receipt, watch, ahead), expected.files
     )
-    findings = tuple(sorted(finding for finding, _ in results if finding is not None))
-    return Verification(findings, Receipt(seen for _, seen in results if seen is not None))
+    read = Receipt(seen for _, seen in results if seen is not None)
+    findings = [finding for finding, _ in results if finding is not None]
+    return Verification(_one_a_file([*findings, *unverified(directory, expected, read)]), read)
 
 
 def unverified(directory: Path, expected: Expectations, receipt: Receipt) -> Iterator[Finding]:

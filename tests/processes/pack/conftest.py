@@ -10,21 +10,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pack_process import SHARD_BYTES, SHARDS, CraneRegistry, Pack
+from pack_process import SHARD_BYTES, SHARDS, Pack
 
-from support.images import binary
+from support.crane import registry
 
 OPERATOR = Path(__file__).parents[3] / "operator"
 
 
-@pytest.fixture
-def registry(tmp_path: Path) -> Iterator[CraneRegistry]:
-    if not binary("crane").exists():
-        pytest.skip("crane is not built; run: hack/cluster/build registry")
-    registry = CraneRegistry(tmp_path / "registry")
-    registry.start()
-    yield registry
-    registry.stop()
+__all__ = ["registry"]
 
 
 @pytest.fixture(scope="session")

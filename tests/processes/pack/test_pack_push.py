@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 from cutting_proxy import proxied
-from pack_process import SHARD_BYTES, SHARDS, CraneRegistry, Pack, crane, finished, pulled
+from pack_process import SHARD_BYTES, SHARDS, Pack, finished
 
+from support.crane import CraneRegistry, crane, pulled
 from support.registry import serving
 from warmpod.weights.manifest import MANIFEST_NAME
 from warmpod.weights.pack import pack as pack_layout

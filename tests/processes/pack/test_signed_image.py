@@ -7,9 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from pack_process import CraneRegistry, Pack, finished, pulled
+from pack_process import Pack, finished
 
 from support import signing
+from support.crane import CraneRegistry, pulled
 from warmpod.agent.signature import SignatureCheck
 from warmpod.agent.signed_image import Wanted
 from warmpod.reasons import SIGNATURE_INVALID, SIGNATURE_MISSING

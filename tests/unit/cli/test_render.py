@@ -84,3 +84,22 @@ def test_status_of_a_model_that_nobody_has_looked_at_yet() -> None:
 )
 def test_age(then: str | None, shown: str) -> None:
     assert render.age(then, documents.NOW) == shown
+
+
+@pytest.mark.parametrize(
+    ("spec", "line"),
+    [
+        (
+            {"profile": "Serverless"},
+            "Standby 1 asked for (Sleeping): 0 awake, 0 asleep, 0 starting",
+        ),
+        ({"profile": "Serverless", "standby": {"replicas": 0}}, ""),
+        ({"profile": "of another version"}, ""),
+    ],
+)
+def test_status_shows_the_standby_that_a_profile_asks_for(spec, line) -> None:
+    model = documents.warm_model()
+    model["spec"] |= spec
+    lines = text(render.status(Snapshot(model, []), documents.NOW)).splitlines()
+    shown = [" ".join(each.split()) for each in lines if each.startswith("Standby")]
+    assert shown == ([line] if line else [])

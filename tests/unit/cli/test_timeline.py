@@ -156,6 +156,37 @@ def test_a_loader_that_makes_no_sense_is_not_told(loader: Any) -> None:
     assert not [remark for remark in shown.remarks if "loader" in remark]
 
 
+def test_a_miss_of_the_compile_cache_is_told_with_its_reason() -> None:
+    why = "argument max-model-len changed"
+    remark = f"compile cache: miss ({why})"
+    (shown,) = of_message({"boot": "a", "gate": 2.0, "compile": "miss", "compileWhy": why})
+    assert remark in shown.remarks
+    entry = {"pod": "p", "compile": "miss", "compileWhy": why}
+    assert remark in timeline.from_status(entry).remarks
+
+
+@pytest.mark.parametrize(
+    ("start", "told"),
+    [
+        ({"how": "forked", "import_seconds": 15.9}, "forked"),
+        ({"how": "plain", "why": "no memory"}, "plain: no memory"),
+    ],
+)
+def test_the_start_of_the_engine_is_told_from_the_pod_and_from_the_status(
+    start: dict[str, Any], told: str
+) -> None:
+    remark = f"engine start: {told}"
+    (shown,) = of_message({"boot": "a", "gate": 2.0, "start": start})
+    assert remark in shown.remarks
+    assert remark in timeline.from_status({"pod": "p", "engineStart": told}).remarks
+
+
+@pytest.mark.parametrize("start", [None, "forked", {}, {"how": 1}])
+def test_a_start_that_makes_no_sense_is_not_told(start: Any) -> None:
+    (shown,) = of_message({"boot": "a", "gate": 2.0, "start": start})
+    assert not [remark for remark in shown.remarks if "engine start" in remark]
+
+
 def test_no_start_up_yet() -> None:
     shown = drawings([])
     assert shown[0] == "No start-up has been reported yet."

@@ -7,10 +7,12 @@ import pytest
 from support.registry import Registry, serving
 from unit.weights.models import SHARDS, make_model
 from warmpod.registry.client import opened
-from warmpod.registry.errors import RegistryError, Unreachable
+from warmpod.registry.credentials import Credential
+from warmpod.registry.errors import Denied, RegistryError, Unreachable
 from warmpod.weights.findings import WeightsError
+from warmpod.weights.layer import layer_of
 from warmpod.weights.pack import Model, PackedImage, pack
-from warmpod.weights.push import FIRST_LAYER, push
+from warmpod.weights.push import FIRST_LAYER, check_push, push, push_layers
 
 
 class Seen:
@@ -117,3 +119,32 @@ async def test_a_registry_that_rewrites_manifests_is_found_out(tmp_path: Path) -
         registry.put_manifest = rewritten  # type: ignore[method-assign]
         with pytest.raises(RegistryError, match="other content"):
             await pushed(registry, tmp_path / "model")
+
+
+async def test_an_image_of_any_layers(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).write_bytes(name.encode() * 9000)
+    layers = {name: layer_of(tmp_path, [name]) for name in ("a", "b")}
+    with serving() as registry:
+        seen = Seen()
+        async with opened(f"{registry.host}/m/x:1.0", None, "pull,push", ()) as client:
+            digest = await push_layers(layers, client, seen)
+        index = json.loads(registry.manifests["1.0"][1])
+        assert registry.manifests["1.0"] == registry.manifests[digest]
+        for entry in index["manifests"]:
+            manifest = json.loads(registry.manifests[entry["digest"]][1])
+            found = [layer["digest"] for layer in manifest["layers"]]
+            assert found == [layer.digest()[0] for layer in layers.values()]
+            assert manifest["annotations"] == {}
+    assert seen.layers == {"a": True, "b": True}
+
+
+async def test_whether_anything_can_be_pushed() -> None:
+    with serving({"me": "secret"}) as registry:
+        reference = f"{registry.host}/m/x:1.0"
+        async with opened(reference, None, "pull,push", ()) as client:
+            with pytest.raises(Denied):
+                await check_push(client)
+        async with opened(reference, Credential("me", "secret"), "pull,push", ()) as client:
+            await check_push(client)
+        assert registry.manifests == {}
