@@ -76,6 +76,15 @@ CREDENTIALS_MOUNT = "/run/warmpod-credentials"
 # One folder a pull secret, by number.
 PULL_SECRETS_MOUNT = "/run/warmpod-pull"
 AGENT_STATE_MOUNT = "/run/warmpod-agent"
+
+# What engines compile: the pod's own copy, and the store that it is filled from, which is one
+# WarmModel's. In the engine container published entries are mounted read-only; the agent has all.
+CACHE_MOUNT = "/var/cache/warmpod"
+CACHE_STORE_MOUNT = "/run/warmpod-cache"
+# All stores of the namespace on the node, by the uid of the WarmModel, for the agent alone.
+CACHE_STORES_MOUNT = "/run/warmpod-caches"
+# The stores of a node: <namespace>/<uid of the WarmModel> below it.
+CACHE_ROOT = "/var/lib/warmpod/compile-cache"
 FILL_MOUNT = "/weights"
 
 

@@ -229,6 +229,11 @@ UNSUPPORTED_GPU = Reason(
     "The engine image has no kernels for the node's GPU generation.",
     "Choose other nodes in spec.pod.nodeSelector, or another spec.engine.image.",
 )
+ENGINE_IMAGE_MISMATCH = Reason(
+    "EngineImageMismatch",
+    "Parts of the engine image do not fit: its vLLM was built for another torch or CUDA.",
+    "Choose another spec.engine.image, or build it with the torch that its vLLM asks for.",
+)
 DISK_FULL = Reason(
     "DiskFull",
     "A file could not be written because a disk or a volume is full.",
@@ -380,10 +385,17 @@ CHILD_REJECTED = Reason(
     "The API server refused an object that the WarmModel needs.",
     "The message carries the API server's answer; correct the field that it names.",
 )
+CHILD_EDITED = Reason(
+    "ChildEdited",
+    "Somebody else has set fields of an object that belongs to the WarmModel, and they stay.",
+    "Set what is needed there in the WarmModel (spec.pod, spec.engine), and stop who sets it in "
+    "the object; kubectl edit takes it out.",
+)
 POD_SECURITY_VIOLATION = Reason(
     "PodSecurityViolation",
     "The namespace's Pod Security level forbids the pods.",
-    "Use weights.medium Image or PodMemory, drop what the message names from spec.pod and "
+    "Use weights.medium Image or PodMemory and compileCache.store Pod or Image, drop what the "
+    "message names from spec.pod and "
     "spec.engine, or relax the namespace's label pod-security.kubernetes.io/enforce.",
 )
 POD_CREATION_FAILED = Reason(
@@ -401,6 +413,12 @@ LOADER_IGNORED = Reason(
     "spec.weights.loader has no effect, because spec.engine says itself how weights are loaded.",
     "Take out spec.weights.loader, or the argument that the message names.",
 )
+PROFILE_IGNORED = Reason(
+    "ProfileIgnored",
+    "spec.profile adds no argument of the engine, because it could not be told from what the "
+    "engine's own command or config file says.",
+    "State what you want of it there, or take out spec.profile.",
+)
 AUTOSCALER_TOO_FAST = Reason(
     "AutoscalerTooFast",
     "A HorizontalPodAutoscaler may act again before the pods of its last step are warm.",
@@ -417,8 +435,8 @@ AUTOSCALER_SCALES_DEPLOYMENT = Reason(
 IMAGE_NOT_FOUND = Reason(
     "ImageNotFound",
     "The registry does not have the image.",
-    "Correct the reference in spec.model, spec.additionalModels or spec.engine.image (kubectl edit "
-    "wm), or push the image.",
+    "Correct the reference in spec.model, spec.additionalModels, spec.engine.image or "
+    "spec.compileCache.image (kubectl edit wm), or push the image.",
 )
 IMAGE_PULL_AUTH = Reason(
     "ImagePullAuth",
@@ -529,8 +547,9 @@ WAITING_FOR_WEIGHTS = Reason(
 )
 PREVIOUS_REVISION_SERVES = Reason(
     "PreviousRevisionServes",
-    "Pods of the previous revision serve as asked until the new revision may start.",
-    "Nothing to do. WeightsResident says how far its weights are, Stalled if they cannot come.",
+    "Pods of the previous revision serve as asked, until the new one may start or in its place.",
+    "Nothing to do. WeightsResident says how far its weights are; Stalled, if they cannot come or "
+    "the new revision was taken back.",
 )
 ROLLOUT_ONE_BY_ONE = Reason(
     "RolloutOneByOne",
@@ -628,6 +647,11 @@ ROLLOUT_ACCEPTED = Reason(
     "RolloutAccepted",
     "The first pod of a new revision is warm and no slower than allowed; the others follow.",
 )
+EDIT_UNDONE = Reason(
+    "EditUndone",
+    "Somebody else had set fields of an object that belongs to the WarmModel; they were taken out.",
+    "Set what is needed there in the WarmModel (spec.pod, spec.engine).",
+)
 WEIGHTS_RELEASED = Reason(
     "WeightsReleased",
     "No engine uses the weights of an earlier revision any more, so nodes need not hold them.",
@@ -645,6 +669,21 @@ RESIDENCY_LOST = Reason(
 RESIDENCY_RESTORED = Reason("ResidencyRestored", "Nodes that had lost the weights hold them again.")
 POD_WARM = Reason(
     "PodWarm", "A pod became warm; the message tells how long it took and where the time went."
+)
+COMPILE_CACHE_MISS = Reason(
+    "CompileCacheMiss",
+    "A pod became warm and had compiled for itself, although spec.compileCache has a store; the "
+    "message says what differs from what is stored.",
+    "Nothing after a change of the image, of arguments, of the driver or of the GPU: the next pod "
+    "finds what this one compiled. If it comes at each start, make the pods' arguments and "
+    "variables alike.",
+)
+COMPILE_CACHE_SET_ASIDE = Reason(
+    "CompileCacheSetAside",
+    "Compiled code from the store was damaged, was refused by the engine, or its boot died before "
+    "it was warm; no pod starts with it again, and this one has compiled anew.",
+    "Nothing the first time. If it comes again, look for a disk with errors on the node, and at "
+    "what the engine said before it died.",
 )
 PROMOTED = Reason(
     "Promoted", "Standby pods serve now: more were asked for, or serving ones were not warm."

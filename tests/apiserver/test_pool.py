@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
 from support.api import Api, JsonObject
 from support.models import ModelView, warm_model, with_engine
-from support.nodes import ON_FAKE_NODES, fake_nodes, play, report
+from support.nodes import ON_FAKE_NODES, fake_nodes, play_until, report
 from support.promotion import role_of, scale, staying
 from support.waiting import wait_until
 
@@ -31,14 +31,6 @@ def pooled(api: Api, namespace: str) -> ModelView:
     view = ModelView(api, "pooled", namespace)
     play_until(api, view, lambda: counts(view) == (1, 1) and is_filled(view))
     return view
-
-
-def play_until(api: Api, view: ModelView, holds: Callable[[], object]) -> None:
-    def played() -> object:
-        play(api, (*view.prefetch_pods(), *view.engine_pods()))
-        return holds()
-
-    wait_until(f"{view.name} gets there", played, timeout_s=150, describe=view.conditions)
 
 
 def counts(view: ModelView) -> tuple[int, int]:

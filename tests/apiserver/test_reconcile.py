@@ -8,7 +8,7 @@ import pytest
 
 from support.api import Api, JsonObject
 from support.models import ModelView, warm_model, with_engine
-from support.nodes import ON_FAKE_NODES, fake_nodes, play, report
+from support.nodes import ON_FAKE_NODES, fake_nodes, play_until, report
 from support.waiting import wait_until
 
 Create = Callable[..., ModelView]
@@ -43,16 +43,6 @@ def ready(api: Api, namespace: str) -> Create:
         return view
 
     return apply
-
-
-def play_until(api: Api, view: ModelView, holds: Callable[[], object]) -> None:
-    """Plays the model's pods until something holds."""
-
-    def played() -> object:
-        play(api, (*view.prefetch_pods(), *view.engine_pods()))
-        return holds()
-
-    wait_until(f"{view.name} gets there", played, timeout_s=90, describe=view.conditions)
 
 
 def test_engines_wait_for_the_first_verified_weights(api: Api, namespace: str) -> None:

@@ -14,24 +14,17 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from warmpod import reasons
 from warmpod.controller.cache import Cache
-from warmpod.controller.kinds import Kind, kind_of
+from warmpod.controller.edits.intact import intact
+from warmpod.controller.edits.undoing import Undoing, edits_of, undone
+from warmpod.controller.kinds import Kind, described, kind_of
 from warmpod.controller.kube import ApiError, Kube
 from warmpod.controller.metrics import Metrics
 from warmpod.controller.observed import Failure
-from warmpod.controller.views import (
-    ChildView,
-    Key,
-    Meta,
-    Object,
-    View,
-    WorkloadView,
-    meta_of,
-    project,
-)
+from warmpod.controller.transitions import Transition
+from warmpod.controller.views import Key, Meta, Object, View, meta_of, project
 from warmpod.controller.workqueue import RetryLater
 from warmpod.resources.names import MANAGED_BY_LABEL, MODEL_LABEL
 
@@ -51,6 +44,8 @@ class NamespaceTerminating(Exception):
 class Outcome:
     wrote: bool
     failures: tuple[Failure, ...]
+    events: tuple[Transition, ...] = ()
+    """About what others had set, and we undid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +54,20 @@ class _Written:
 
     digest: str
     meta: Meta
+
+
+@dataclass(frozen=True, slots=True)
+class _Course:
+    """What is to be done about an object."""
+
+    write: bool
+    undo: bool = False
+    """Whether what others have set in it is taken out."""
+    changed: bool = False
+    """Whether others have changed our part of it since we wrote it."""
+
+
+_WRITE = _Course(write=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,37 +92,47 @@ class Applier:
         self._clock = clock
         self._written: defaultdict[Key, dict[tuple[Kind, str], _Written]] = defaultdict(dict)
         self._rejected: defaultdict[Key, dict[tuple[Kind, str], _Rejected]] = defaultdict(dict)
+        self._undoing = Undoing(kube, cache, clock)
 
     def forget(self, key: Key) -> None:
+        self._undoing.forget(key)
         self._written.pop(key, None)
         self._rejected.pop(key, None)
 
     async def apply(self, key: Key, owner_uid: str, objects: Iterable[Object]) -> Outcome:
         """Writes what needs it. Raises RetryLater, NamespaceTerminating, Unreachable, and ApiError
         for what is the server's trouble and not the object's."""
-        wrote, failures = False, []
-        for obj in objects:
-            result = await self._apply(key, owner_uid, obj)
-            if isinstance(result, Failure):
-                failures.append(result)
-            else:
-                wrote = wrote or result
-        return Outcome(wrote, tuple(failures))
+        results = [await self._apply(key, owner_uid, obj) for obj in objects]
+        failures = tuple(result for result in results if isinstance(result, Failure))
+        events = tuple(result for result in results if isinstance(result, Transition))
+        return Outcome(bool(events) or True in results, failures, events)
 
-    async def _apply(self, key: Key, owner_uid: str, obj: Object) -> bool | Failure:
+    async def _apply(self, key: Key, owner_uid: str, obj: Object) -> bool | Failure | Transition:
+        """Whether it was written; or why not; or what was undone by it."""
         kind, name, digest = kind_of(obj), obj["metadata"]["name"], _digest(obj)
-        live = await self._live(kind, obj)
+        live, course = await self._live(kind, obj), _WRITE
         if live is not None:
             refused = _not_ours(obj, live.meta, owner_uid)
             if refused is not None:
                 return refused
-            written = self._written[key].get((kind, name))
-            if written is not None and written.digest == digest and _intact(obj, live, written):
-                return False
+            course = self._course(key, obj, live, digest)
+        if not course.write:
+            return self._undoing.left(key, obj, edits_of(live)) or False
         rejected = self._rejected[key].get((kind, name))
         if rejected and rejected.digest == digest and self._clock() < rejected.until:
             return rejected.failure
-        return await self._write(key, kind, obj, live, digest)
+        result = await self._write(key, obj, live, course)
+        return undone(obj, edits_of(live)) if result is True and course.undo else result
+
+    def _course(self, key: Key, obj: Object, live: View, digest: str) -> _Course:
+        """What is to be done about an object that is there."""
+        written = self._written[key].get((kind_of(obj), obj["metadata"]["name"]))
+        undo = bool(edits_of(live)) and self._undoing.may_undo(key, obj, live)
+        if written is None or written.digest != digest:
+            return _Course(write=True, undo=undo)
+        changed = not intact(obj, live, written.meta)
+        put_right = changed and self._undoing.may_put_right(key, obj)
+        return _Course(write=undo or put_right, undo=undo, changed=changed)
 
     async def _live(self, kind: Kind, obj: Object) -> View | None:
         """From the cache, or else from the API server: the cache knows nothing of objects without
@@ -126,11 +145,15 @@ class Applier:
         return None if found is None else project(kind, found)
 
     async def _write(
-        self, key: Key, kind: Kind, obj: Object, live: View | None, digest: str
+        self, key: Key, obj: Object, live: View | None, course: _Course
     ) -> bool | Failure:
-        name = obj["metadata"]["name"]
+        kind, name, digest = kind_of(obj), obj["metadata"]["name"], _digest(obj)
         self._metrics.writes.labels(kind.kind).inc()
         try:
+            if course.undo:
+                # What is ours now, and was not applied, looks like what we want.
+                self._written[key].pop((kind, name), None)
+                await self._undoing.take_over(obj)
             answer = await self._kube.apply(_with_uid(obj, live))
         except ApiError as error:
             failure = await self._judge(kind, obj, error)
@@ -140,7 +163,10 @@ class Applier:
         logger.info("applied %s %s/%s", kind.kind, key[0], name)
         self._rejected[key].pop((kind, name), None)
         self._cache.upsert(kind, answer)
-        self._written[key][(kind, name)] = _Written(digest, meta_of(answer))
+        meta = meta_of(answer)
+        self._written[key][(kind, name)] = _Written(digest, meta)
+        if live is not None and _put_right(course, live.meta, meta):
+            self._undoing.note(key, obj, edits_of(live))
         return True
 
     async def _judge(self, kind: Kind, obj: Object, error: ApiError) -> Failure:
@@ -156,7 +182,7 @@ class Applier:
         if error.status not in (400, 403, 422) and not _is_badly_typed(error):
             raise error
         logger.warning("%s %s/%s: %s", kind.kind, meta["namespace"], meta["name"], error)
-        return Failure(reasons.CHILD_REJECTED, _named(obj), error.message)
+        return Failure(reasons.CHILD_REJECTED, described(obj), error.message)
 
     async def _refresh(self, kind: Kind, namespace: str, name: str) -> None:
         found = await self._kube.get(kind, namespace, name)
@@ -179,46 +205,18 @@ def _not_ours(obj: Object, live: Meta, owner_uid: str) -> Failure | None:
     if live.owner_uid == owner_uid or (same and not live.owner_uid):
         if not live.deleting:
             return None
-        return Failure(reasons.WAITING_FOR_DELETION, _named(obj), "is being deleted")
+        return Failure(reasons.WAITING_FOR_DELETION, described(obj), "is being deleted")
     if same:
         message = "belongs to an earlier WarmModel of this name and is about to be deleted"
-        return Failure(reasons.WAITING_FOR_DELETION, _named(obj), message)
+        return Failure(reasons.WAITING_FOR_DELETION, described(obj), message)
     message = "exists and does not belong to this WarmModel"
-    return Failure(reasons.NAME_CONFLICT, _named(obj), message)
+    return Failure(reasons.NAME_CONFLICT, described(obj), message)
 
 
-def _intact(obj: Object, live: View, written: _Written) -> bool:
-    """Whether our part of the object is still as we wrote it."""
-    if written.meta.uid != live.meta.uid:
-        return False
-    if written.meta.resource_version == live.meta.resource_version:
-        # Nobody has touched it since. It may still differ from what we want, where an admission
-        # webhook has the last word; writing again would not change that.
-        return True
-    if not _within(obj["metadata"]["labels"], live.meta.labels):
-        return False
-    if not _within(obj["metadata"].get("annotations", {}), live.meta.annotations):
-        return False
-    if isinstance(live, WorkloadView):
-        return written.meta.generation == live.meta.generation
-    if isinstance(live, ChildView):
-        return _within(obj, live.body)
-    return True  # a ControllerRevision, which nobody can change
-
-
-def _within(wanted: Any, found: Any) -> bool:
-    """Whether all that is wanted is found; defaults that the API server added do not count."""
-    if isinstance(wanted, dict):
-        return isinstance(found, dict) and all(
-            key in found and _within(value, found[key]) for key, value in wanted.items()
-        )
-    if isinstance(wanted, list):
-        return (
-            isinstance(found, list)
-            and len(wanted) == len(found)
-            and all(map(_within, wanted, found))
-        )
-    return bool(wanted == found)
+def _put_right(course: _Course, before: Meta, after: Meta) -> bool:
+    """Whether a write undid what others did; one that changes nothing leaves the version as is."""
+    newer = after.resource_version != before.resource_version
+    return newer and (course.undo or course.changed)
 
 
 def _with_uid(obj: Object, live: View | None) -> Object:
@@ -230,7 +228,3 @@ def _with_uid(obj: Object, live: View | None) -> Object:
 
 def _digest(obj: Object) -> str:
     return hashlib.sha256(json.dumps(obj, sort_keys=True).encode()).hexdigest()
-
-
-def _named(obj: Object) -> str:
-    return f"{obj['kind']} {obj['metadata']['namespace']}/{obj['metadata']['name']}"

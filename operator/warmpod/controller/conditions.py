@@ -245,7 +245,8 @@ def _reconciling(facts: Facts, ready: Condition, stalled: Condition) -> Conditio
         return Condition("False", stalled.reason, stalled.message)
     if ready.status == "True" and not facts.held_back:
         return Condition("False", reasons.UP_TO_DATE, reasons.UP_TO_DATE.meaning)
-    told = [ready.message, *([facts.step.why] if facts.step.why else [])]
+    why = facts.step.why
+    told = [ready.message, *([why[0].upper() + why[1:]] if why else [])]
     return Condition("True", facts.step.reason, _join(*told))
 
 

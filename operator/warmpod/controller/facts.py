@@ -27,7 +27,7 @@ from warmpod.controller.rollouts import steps, verdict, weights_first
 from warmpod.controller.rollouts.steps import Step
 from warmpod.controller.rollouts.verdict import Verdicts
 from warmpod.controller.views import PodView, parse_time
-from warmpod.engine import facts_of, ignored_loader
+from warmpod.engine import facts_of, ignored_loader, ignored_profile
 from warmpod.protocol import RESIDENT_CONDITION
 from warmpod.resources import deployment, warmup_container
 from warmpod.resources.names import PROMOTED_AT
@@ -219,7 +219,9 @@ def _step(
 
 def _is_reachable(pod: PodView, now: datetime) -> bool:
     since = pod.conditions["Ready"].since
-    return since is not None and now - max(since, time_of(pod, PROMOTED_AT) or since) >= MIN_READY
+    if since is None:
+        return False
+    return now - max(since, time_of(pod, PROMOTED_AT, now) or since) >= MIN_READY
 
 
 def _unfilled_since(observed: Observed, now: datetime) -> datetime:
@@ -320,6 +322,8 @@ def _notices(model: WarmModel) -> Iterator[Problem]:
         yield Problem(reasons.UNKNOWN_ARGUMENT, str(unknown), Area.ENGINE)
     if ignored := ignored_loader(model.spec):
         yield Problem(reasons.LOADER_IGNORED, ignored, Area.ENGINE)
+    if ignored := ignored_profile(model.spec):
+        yield Problem(reasons.PROFILE_IGNORED, ignored, Area.ENGINE)
 
 
 def _missing_images(observed: Observed) -> Iterator[Problem]:

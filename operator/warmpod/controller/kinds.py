@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from warmpod.protocol import GROUP, KIND, PLURAL, VERSION
 
@@ -70,3 +71,8 @@ _BY_TYPE = {
 def kind_of(obj: dict[str, object]) -> Kind:
     """The kind of an object that one of our builders made. Raises KeyError for any other."""
     return _BY_TYPE[(str(obj["apiVersion"]), str(obj["kind"]))]
+
+
+def described(obj: dict[str, Any]) -> str:
+    """`Service models/llama`."""
+    return f"{obj['kind']} {obj['metadata']['namespace']}/{obj['metadata']['name']}"

@@ -47,6 +47,7 @@ from warmpod.controller.nodes.fleet import Fleet
 from warmpod.controller.nodes.sizes import Sizes
 from warmpod.controller.nodes.taints import StartupTaints
 from warmpod.controller.observe import Observer
+from warmpod.controller.parsed import Parsed
 from warmpod.controller.pool.calls import Calls
 from warmpod.controller.pool.idle import Idle
 from warmpod.controller.pool.roles import Roles
@@ -110,12 +111,13 @@ class Operator:
         self.health.renewed_at = lambda: self.lease.renewed_at
         self.actions = NodeActions(kube, self.cache, self.metrics)
         self.taints = StartupTaints(self.cache, self.fleet, self.actions)
-        idle = Idle()
+        idle, parsed = Idle(), Parsed()
         self.sidecars = Sidecars(kube, session, settings.namespace, settings.service_account)
         self.calls = Calls(self.sidecars, idle, self.queue.add)
         self.triggers = Triggers(self.sidecars, self.queue.add)
         self.forecasts = Forecasts(
             self.cache,
+            parsed,
             self.sidecars,
             Storage(kube),
             History(session, settings.prometheus_url),
@@ -129,6 +131,7 @@ class Operator:
             Observer(
                 kube,
                 self.cache,
+                parsed,
                 self.resolver,
                 self.fleet,
                 self.accounts,

@@ -94,6 +94,13 @@ class StartupMetrics:
             buckets=STARTUP_BUCKETS,
             registry=registry,
         )
+        self._caches = Counter(
+            "warmpod_compile_cache_startups",
+            "Start-ups with a store of compiled code, by what came from it and what the engine "
+            "said.",
+            ("outcome", "compile"),
+            registry=registry,
+        )
 
     def observe(self, startup: dict[str, Any]) -> None:
         """An entry of `status.lastStartups`."""
@@ -101,6 +108,12 @@ class StartupMetrics:
         if "startSeconds" in startup:
             known = cause if cause in names.CAUSES else names.OTHER
             self._wholes.labels(known).observe(startup["startSeconds"])
+        if startup.get("cache"):
+            outcome, compiled = startup["cache"], startup.get("compile")
+            self._caches.labels(
+                outcome if outcome in names.CACHE_OUTCOMES else names.OTHER,
+                compiled if compiled in ("hit", "miss") else "unknown",
+            ).inc()
         for phase in startup.get("phases", ()):
             self._phases.labels(names.known(phase["name"])).observe(phase["milliseconds"] / 1000)
 

@@ -32,6 +32,7 @@ from warmpod.controller.nodes import placement
 from warmpod.controller.nodes.fleet import Fleet
 from warmpod.controller.nodes.placement import Placement
 from warmpod.controller.observed import Failure, Observed, Refusal, StoredRevision
+from warmpod.controller.parsed import Parsed
 from warmpod.controller.pool.idle import Idle
 from warmpod.controller.resolver import Resolution, Resolver
 from warmpod.controller.rollouts import surge
@@ -68,6 +69,7 @@ class Observer:
         self,
         kube: Kube,
         cache: Cache,
+        parsed: Parsed,
         resolver: Resolver,
         fleet: Fleet,
         accounts: Accounts,
@@ -90,10 +92,10 @@ class Observer:
         self._surge_nodes = SurgeNodes(kube, clock=clock)
         self._failures = FailureWatch()
         self._levels: dict[str, tuple[float, PodSecurity]] = {}
-        self._parsed: dict[Key, tuple[str, int, WarmModel | InvalidSpec]] = {}
+        self._parsed = parsed
 
     def forget(self, key: Key) -> None:
-        self._parsed.pop(key, None)
+        self._parsed.forget(key)
         self._failures.forget(key)
         self._fleet.forget(key)
         self._idle.keep(key, ())
@@ -109,7 +111,7 @@ class Observer:
         return Observed(
             settings=self._settings,
             view=view,
-            model=self._parse(view),
+            model=self._parsed.of(view),
             revisions=self._revisions(view)[0] if several else (),
             daemon_sets=tuple(self._workloads(DAEMON_SET, view)),
             deployment=next(self._workloads(DEPLOYMENT, view), None),
@@ -175,19 +177,6 @@ class Observer:
     def _hardware(self, observed: Observed) -> Mapping[str, str]:
         found = {pod.node: self._fleet.hosts.get(pod.node) for pod in observed.engine_pods}
         return {name: hardware(node.meta.labels) for name, node in found.items() if node}
-
-    def _parse(self, view: ModelView) -> WarmModel | InvalidSpec:
-        key, meta = view.meta.key, view.meta
-        known = self._parsed.get(key)
-        if known is not None and known[:2] == (meta.uid, meta.generation) and not meta.deleting:
-            return known[2]
-        parsed: WarmModel | InvalidSpec
-        try:
-            parsed = WarmModel.parse(view.body)
-        except InvalidSpec as invalid:
-            parsed = invalid
-        self._parsed[key] = (meta.uid, meta.generation, parsed)
-        return parsed
 
     def _workloads(self, kind: Kind, view: ModelView) -> Iterator[WorkloadView]:
         """Only those that are ours: one in the way is the applier's business."""

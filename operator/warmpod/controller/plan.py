@@ -205,8 +205,7 @@ def _concluded(observed: Observed, model: WarmModel, facts: Facts) -> Iterator[C
 
 def _told(found: Conclusion) -> Iterator[Transition]:
     if found.reason is not None:
-        bad = found.reason == reasons.ROLLOUT_REJECTED
-        yield Transition("Warning" if bad else "Normal", found.reason, found.message)
+        yield Transition("Normal", found.reason, found.message)
 
 
 def _deletions(
@@ -303,6 +302,7 @@ _UNWATCHED = frozenset(
     {
         reasons.NAME_CONFLICT,
         reasons.CHILD_REJECTED,
+        reasons.CHILD_EDITED,
         reasons.WAITING_FOR_DELETION,
         reasons.POD_SECURITY_VIOLATION,
         reasons.POD_CREATION_FAILED,

@@ -51,6 +51,8 @@ _START_WAITS = {
     "PreStartHookError",
 }
 _START_ENDS = {"StartError", "ContainerCannotRun"}
+# containerd's and the kubelet's words for a container whose end nobody saw.
+_UNSEEN_ENDS = {"Unknown", "ContainerStatusUnknown"}
 _NO_PLATFORM = re.compile(r"no match for platform|exec format error", re.I)
 _NO_ACCESS = re.compile(r"unauthorized|authentication required|denied|forbidden|\b40[13]\b", re.I)
 _NO_SPACE = re.compile(r"no space left on device|disk quota exceeded", re.I)
@@ -76,13 +78,19 @@ WEIGHTS_PROGRESS = (reasons.STAGING, reasons.VERIFYING, reasons.LOADING)
 
 #: What is said beside everything else and blocks nothing.
 NOTICES = (
+    reasons.CHILD_EDITED,
     reasons.AUTOSCALER_SCALES_DEPLOYMENT,
     reasons.UNKNOWN_ARGUMENT,
     reasons.LOADER_IGNORED,
+    reasons.PROFILE_IGNORED,
     reasons.AUTOSCALER_TOO_FAST,
 )
 #: Those that come and go without a change of the spec.
-ADVICE = (reasons.AUTOSCALER_SCALES_DEPLOYMENT, reasons.AUTOSCALER_TOO_FAST)
+ADVICE = (
+    reasons.CHILD_EDITED,
+    reasons.AUTOSCALER_SCALES_DEPLOYMENT,
+    reasons.AUTOSCALER_TOO_FAST,
+)
 
 
 class Area(Enum):
@@ -228,7 +236,8 @@ def of_failures(failures: Iterable[Failure]) -> Iterator[Problem]:
         yield Problem(
             failure.reason,
             _sentence(failure.object, failure.message, failure.reason),
-            Area.SPEC,
+            # What blocks nothing must not stand in the way of what it comes with.
+            Area.ENGINE if failure.reason in NOTICES else Area.SPEC,
         )
 
 
@@ -339,6 +348,8 @@ def _crash(pod: PodView, container: ContainerView, now: datetime) -> tuple[Reaso
         return None
     if container.init and container.ready:
         return None  # an init container that succeeded in the end
+    if ended.reason in _UNSEEN_ENDS and container.waiting_reason != "CrashLoopBackOff":
+        return None  # it went with the node or its container runtime
     if container.waiting_reason != "CrashLoopBackOff" and not _recent(ended.finished, now):
         return None
     # Some runtimes report a program of another architecture as one that ran and failed.

@@ -125,7 +125,7 @@ class Reconciler:
             for deletion in plan.delete:
                 await self._delete(deletion)
             await self._actions.apply(plan.pods)
-            events += plan.events
+            events += (*plan.events, *outcome.events)
             failed = (*assigned.failures, *outcome.failures)
             wrote = outcome.wrote or bool(plan.pods) or _is_open(plan, assigned)
             settled = not wrote and failed == failures
@@ -193,7 +193,8 @@ class Reconciler:
         new = startups.new(previous, status, self._now())
         for startup in new:
             self._metrics.startups.observe(startup)
-        return [*transitions(previous, status), *map(startups.event, new)]
+        told = [event for startup in new for event in startups.events(startup)]
+        return [*transitions(previous, status), *told]
 
 
 def _is_open(plan: Plan, assigned: Assigned) -> bool:

@@ -13,6 +13,7 @@ from typing import Any
 from warmpod import reasons
 from warmpod.api.status import (
     MAX_COUNT,
+    MAX_ENGINE_START,
     MAX_LAST_STARTUPS,
     MAX_LOADER,
     MAX_MILLISECONDS,
@@ -26,9 +27,14 @@ from warmpod.controller.views import PodView, parse_time
 from warmpod.protocol import TIMELINE_CONDITION
 from warmpod.resources.names import REVISION_LABEL
 from warmpod.startup import phases, record
+from warmpod.startup.pod import in_pod
 from warmpod.startup.record import Record
 
 Object = dict[str, Any]
+
+#: What the launcher says of an entry of the store that no pod is to start with again; one that a
+#: boot was filled with and that its engine did not take is such an entry, too.
+SET_ASIDE = ("damaged", "set-aside", "filled")
 
 #: Events live as long in the API server; who was away for longer does not tell old news.
 NEWS_AGE = timedelta(hours=1)
@@ -50,6 +56,17 @@ def new(previous: Object, status: Object, now: datetime) -> list[Object]:
     told = {key_of(entry) for entry in previous.get("lastStartups") or []}
     found = [entry for entry in status.get("lastStartups") or [] if key_of(entry) not in told]
     return [entry for entry in reversed(found) if now - _warm_time(entry) <= NEWS_AGE]
+
+
+def events(startup: Object) -> Iterator[Transition]:
+    yield event(startup)
+    why = startup.get("compileWhy")
+    if why and startup.get("cache") in SET_ASIDE:
+        told = f"pod {startup['pod']} compiled anew: {why}"
+        yield Transition("Warning", reasons.COMPILE_CACHE_SET_ASIDE, told)
+    elif why:
+        told = f"pod {startup['pod']} compiled: {why}"
+        yield Transition("Normal", reasons.COMPILE_CACHE_MISS, told)
 
 
 def event(startup: Object) -> Transition:
@@ -93,9 +110,12 @@ def _remarks(startup: Object) -> Iterator[str]:
     if first is not None and steady is not None:
         yield f"first token {first} ms at first, {steady} ms when warm"
     if startup.get("compile") in ("hit", "miss"):
-        yield f"compile cache: {startup['compile']}"
+        why = f" ({startup['compileWhy']})" if startup.get("compileWhy") else ""
+        yield f"compile cache: {startup['compile']}{why}"
     if startup.get("loader"):
         yield f"loader: {startup['loader']}"
+    if startup.get("engineStart"):
+        yield f"engine start: {startup['engineStart']}"
     if startup.get("cause") not in (None, "pod-start"):
         yield f"cause: {startup['cause']}"
 
@@ -105,7 +125,7 @@ def _each(pods: Iterable[PodView]) -> Iterator[Object]:
         condition = pod.conditions.get(TIMELINE_CONDITION)
         found = record.read(condition.message) if condition else None
         if found is not None and found.gate is not None and is_warm(pod):
-            yield _entry(pod, found, found.gate)
+            yield _entry(pod, in_pod(found, pod.startup), found.gate)
 
 
 def _entry(pod: PodView, found: Record, gate: float) -> Object:
@@ -116,12 +136,15 @@ def _entry(pod: PodView, found: Record, gate: float) -> Object:
         "boot": found.boot or None,
         "cause": found.cause or None,
         "compile": found.compile or None,
+        "compileWhy": found.compile_why or None,
+        "cache": found.cache or None,
         "warmTime": time_text(datetime.fromtimestamp(gate, UTC)),
         "startSeconds": _between(pod.startup.created if first_of_pod else found.boot_started, gate),
         "weightsSeconds": _between(found.launcher, found.boot_started) if first_of_pod else None,
         "engineSeconds": _between(found.boot_started, found.http),
         "warmupSeconds": _between(found.http, gate),
         "loader": str(found.loader)[:MAX_LOADER] if found.loader else None,
+        "engineStart": str(found.start)[:MAX_ENGINE_START] if found.start else None,
         "rounds": _whole(found.rounds, MAX_COUNT),
         "firstTokenMilliseconds": _whole(found.first_ttft_ms, MAX_MILLISECONDS),
         "steadyTokenMilliseconds": _whole(found.steady_ttft_ms, MAX_MILLISECONDS),

@@ -67,6 +67,8 @@ _PROGRESS: frozenset[Reason] = frozenset(
 )
 #: True from the beginning, because nothing was asked for.
 _NO_NEWS = frozenset({reasons.NO_STANDBY_REQUESTED})
+#: No good news although the condition is true.
+_BAD: frozenset[Reason] = frozenset({reasons.OPENED_UNPROVEN, reasons.ROLLOUT_REJECTED})
 
 
 def named(nodes: tuple[str, ...]) -> str:
@@ -88,11 +90,18 @@ def _each(previous: dict[str, Any], new: dict[str, Any]) -> Iterator[Transition]
     for condition in new["conditions"]:
         old = before.get(condition["type"], {})
         same = (old.get("status"), old.get("reason")) == (condition["status"], condition["reason"])
-        if condition["type"] not in _TOLD or same or condition["reason"] in _NO_NEWS:
+        if same or not _is_told(condition):
             continue
-        if condition["status"] == "True":
-            unproven = condition["reason"] == reasons.OPENED_UNPROVEN
-            kind: Literal["Normal", "Warning"] = "Warning" if unproven else "Normal"
+        good = condition["status"] == "True" and condition["reason"] not in _BAD
+        kind: Literal["Normal", "Warning"] = "Normal" if good else "Warning"
+        if condition["status"] == "True" or condition["reason"] not in _PROGRESS:
             yield Transition(kind, condition["reason"], condition["message"])
-        elif condition["reason"] not in _PROGRESS:
-            yield Transition("Warning", condition["reason"], condition["message"])
+
+
+def _is_told(condition: dict[str, Any]) -> bool:
+    """A rejection is told by Stalled alone: it says so at once and until a person acts. Warm says
+    so later, when the rejected pod is gone."""
+    if condition["reason"] == reasons.ROLLOUT_REJECTED:
+        return bool(condition["type"] == conditions.STALLED)
+    told = condition["type"] in _TOLD or condition["reason"] in _ROLLOUT
+    return told and condition["reason"] not in _NO_NEWS

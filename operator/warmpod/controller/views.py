@@ -14,6 +14,8 @@ from datetime import datetime
 from typing import Any
 
 from warmpod.controller.autoscalers.view import AutoscalerView, autoscaler_view
+from warmpod.controller.edits import ownership
+from warmpod.controller.edits.ownership import Edit
 from warmpod.controller.kinds import (
     AUTOSCALER,
     CONTROLLER_REVISION,
@@ -115,6 +117,7 @@ class WorkloadView:
     """Which of ours its pod template is, by its label: the revision of engine pods, the identity of
     prefetch pods. Empty for the DaemonSet of a version that had only one a model."""
     conditions: Mapping[str, ConditionView]
+    edits: tuple[Edit, ...] = ()
 
     @property
     def observed(self) -> bool:
@@ -140,6 +143,7 @@ class ChildView:
 
     meta: Meta
     body: Object
+    edits: tuple[Edit, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +174,7 @@ def project(kind: Kind, obj: Object) -> View:
         return autoscaler_view(meta, obj)
     slim = _slim(obj)
     slim.pop("status", None)
-    return ChildView(meta, slim)
+    return ChildView(meta, slim, ownership.find(kind, obj))
 
 
 def owner_of(kind: Kind, view: View) -> Key | None:
@@ -231,6 +235,7 @@ def _workload(kind: Kind, meta: Meta, obj: Object) -> WorkloadView:
         desired=int(desired),
         template=labels.get(REVISION_LABEL if kind is DEPLOYMENT else PREFETCH_LABEL, ""),
         conditions=conditions_of(status),
+        edits=ownership.find(kind, obj),
     )
 
 

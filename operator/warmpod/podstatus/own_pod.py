@@ -1,6 +1,7 @@
 """Client for the few things a pod may do with its own token: patch its own conditions, look at
 the WarmModel that it belongs to, see which pods serve it, and read how tokens are verified."""
 
+import asyncio
 import json
 import os
 import ssl
@@ -50,6 +51,10 @@ class OwnPod:
         self._field_manager = field_manager
         self._session: aiohttp.ClientSession | None = None
         self._transitions: dict[str, tuple[ConditionStatus, str]] = {}
+        self.leaving = asyncio.Event()
+        """Set once an answer has told that the pod is being deleted. The kubelet's one SIGTERM is
+        lost if it comes before this process handles it, as it does where a pod is deleted while
+        its container is made; but a deletion that is as early stands in the first answer."""
 
     @classmethod
     def from_environment(
@@ -91,8 +96,10 @@ class OwnPod:
         if code != 200:
             raise PodStatusError(f"PATCH {path} for condition {type_}: {code} {answer[:300]}")
         self._transitions[type_] = (status, since)
+        if _tells_of_deletion(answer):
+            self.leaving.set()
 
-    async def warm_model_uid(self, name: str) -> str | None:
+    async def warm_model(self, name: str) -> dict[str, Any] | None:
         """None also when its deletion is under way, that of the whole namespace included: there,
         pods may be told to end before the WarmModel is touched."""
         namespace = self.identity.namespace
@@ -100,7 +107,7 @@ class OwnPod:
         model = await self._remaining(path)
         if model is None or await self._remaining(f"/api/v1/namespaces/{namespace}") is None:
             return None
-        return str(model["uid"])
+        return model
 
     async def serving_pods(self, service: str) -> frozenset[str]:
         """Names of the pods that are ready endpoints of a Service of the namespace. Raises
@@ -130,15 +137,15 @@ class OwnPod:
         return document
 
     async def _remaining(self, path: str) -> dict[str, Any] | None:
-        """The metadata of what is there to stay. None also on 401 and 403: the ServiceAccount and
+        """What is there to stay. None also on 401 and 403: the ServiceAccount and
         the Role that let the pod look go away with the WarmModel, often before it."""
         code, answer = await self._call("GET", path)
         if code in (401, 403, 404):
             return None
         if code != 200:
             raise PodStatusError(f"GET {path}: {code} {answer[:300]}")
-        metadata: dict[str, Any] = json.loads(answer)["metadata"]
-        return None if "deletionTimestamp" in metadata else metadata
+        found: dict[str, Any] = json.loads(answer)
+        return None if "deletionTimestamp" in found["metadata"] else found
 
     async def close(self) -> None:
         if self._session is not None:
@@ -188,3 +195,12 @@ class OwnPod:
                 timeout=aiohttp.ClientTimeout(total=ATTEMPT_SECONDS),
             )
         return self._session
+
+
+def _tells_of_deletion(pod: str) -> bool:
+    if '"deletionTimestamp"' not in pod:
+        return False
+    try:
+        return "deletionTimestamp" in json.loads(pod)["metadata"]
+    except (ValueError, LookupError, TypeError):
+        return False

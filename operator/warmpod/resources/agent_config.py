@@ -12,6 +12,8 @@ from warmpod.protocol import (
     AGENT_CONFIG_VARIABLE,
     AGENT_PORT,
     AGENT_STATE_MOUNT,
+    CACHE_STORE_MOUNT,
+    CACHE_STORES_MOUNT,
     FILL_MOUNT,
     NODE_ROOT_MOUNT,
     STAGE_ROOT,
@@ -37,10 +39,24 @@ def variable(rendering: Rendering) -> dict[str, Any]:
         "look_seconds": _LOOK_SECONDS,
         "scrub_seconds": weights.scrub_seconds,
         "sets": [_set(rendering, item) for item in rendering.sets],
+        **_compile_cache(rendering),
     }
     # JSON without `$`, which the kubelet would expand.
     text = json.dumps(config, sort_keys=True).replace("$", "\\u0024")
     return {"name": AGENT_CONFIG_VARIABLE, "value": text}
+
+
+def _compile_cache(rendering: Rendering) -> dict[str, Any]:
+    cache = rendering.model.spec.compile_cache
+    if cache.store != "Node":
+        return {}
+    return {
+        "compile_cache": {
+            "root": CACHE_STORE_MOUNT,
+            "bytes": cache.most_bytes,
+            "stores": CACHE_STORES_MOUNT,
+        }
+    }
 
 
 def _set(rendering: Rendering, item: WeightSet) -> dict[str, Any]:

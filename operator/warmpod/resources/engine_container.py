@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from warmpod.api.v1alpha1 import Resources, WarmModelSpec
-from warmpod.engine import EngineFacts, ignored_loader, read
-from warmpod.protocol import LAUNCHER_MOUNT, RUN_MOUNT
-from warmpod.resources import names, weights_volume
+from warmpod.engine import EngineFacts, engine_defaults, ignored_loader, read
+from warmpod.protocol import CACHE_MOUNT, CACHE_STORE_MOUNT, LAUNCHER_MOUNT, RUN_MOUNT
+from warmpod.resources import compile_cache, names, weights_volume
 from warmpod.resources.rendering import Rendering, image_volume, mount, without_empty
 from warmpod.resources.security import engine_context
 
-CACHE_MOUNT = "/var/cache/warmpod"
 HOME = "/home/warmpod"
 RUN_VOLUME = "warmpod-run"
 MAX_FAILED_BOOTS = 3
@@ -22,12 +22,6 @@ STOPPING_SECONDS = 30
 """Of the grace period: closing the gate (up to 6.5 s) and stopping the engine (up to 15 s)."""
 
 _LAUNCHER = ["python3", f"{LAUNCHER_MOUNT}/app/launch.py"]
-_CACHES = {
-    "VLLM_CACHE_ROOT": "vllm",
-    "TRITON_CACHE_DIR": "triton",
-    "FLASHINFER_WORKSPACE_BASE": "flashinfer",
-    "CUDA_CACHE_PATH": "cuda",
-}
 
 
 def container(rendering: Rendering) -> dict[str, Any]:
@@ -58,7 +52,8 @@ def volumes(rendering: Rendering) -> list[dict[str, Any]]:
     return [
         image_volume("warmpod-launcher", rendering.settings.operator_image),
         {"name": RUN_VOLUME, "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}},
-        *({"name": name, "emptyDir": source} for name, _, source in _scratch(spec)),
+        *({"name": name, "emptyDir": source} for name, _, source in _scratch(rendering)),
+        *compile_cache.engine_volumes(rendering),
         *weights_volume.engine_volumes(rendering),
         *(volume.model_dump(by_alias=True, mode="json") for volume in spec.pod.volumes),
     ]
@@ -72,12 +67,15 @@ def _launcher_command(rendering: Rendering) -> list[str]:
         f"--run-dir={RUN_MOUNT}",
         f"--port={rendering.port}",
         *(["--scheme=https"] if rendering.scheme == "https" else []),
+        *(["--fork"] if rendering.model.spec.engine.start == "Forked" else []),
         *(f"--wait-for={receipt}" for receipt in weights_volume.receipt_paths(rendering)),
         f"--drain-seconds={grace - STOPPING_SECONDS}",
         f"--max-failed-boots={MAX_FAILED_BOOTS}",
         *_loader(rendering.model.spec),
+        *_cache(rendering),
         *(["--sleep-mode"] if _may_sleep(rendering.model.spec) else []),
         *_reference(rendering),
+        *_defaults(rendering.model.spec),
         "--",
     ]
 
@@ -104,6 +102,18 @@ def _loader(spec: WarmModelSpec) -> list[str]:
     if spec.weights.loader == "Auto" or ignored_loader(spec):
         return []
     return [f"--loader={spec.weights.loader}"]
+
+
+def _cache(rendering: Rendering) -> list[str]:
+    """Where the engine keeps what it compiles; the launcher sets the variables that tell it so,
+    because only inside the image can be seen which of them it has set itself."""
+    if rendering.model.spec.compile_cache.store == "None":
+        return []
+    return [
+        f"--cache-dir={CACHE_MOUNT}",
+        *([f"--cache-store={CACHE_STORE_MOUNT}"] if compile_cache.has_store(rendering) else []),
+        f"--cache-factors={_unexpanded(compile_cache.known_factors(rendering))}",
+    ]
 
 
 def _may_sleep(spec: WarmModelSpec) -> bool:
@@ -141,6 +151,14 @@ def _reference(rendering: Rendering) -> list[str]:
     ]
 
 
+def _defaults(spec: WarmModelSpec) -> list[str]:
+    """What the profile adds to the engine, where the image has it."""
+    defaults = engine_defaults(spec)
+    if not defaults.arguments and not defaults.environment:
+        return []
+    return [f"--defaults={_unexpanded(asdict(defaults))}"]
+
+
 def _unexpanded(value: Any) -> str:
     """JSON in which the kubelet finds no $(NAME): what it put there could break the JSON."""
     return json.dumps(value).replace("$", "\\u0024")
@@ -176,8 +194,6 @@ def _default_environment(spec: WarmModelSpec) -> dict[str, str]:
     if spec.has_downloads:
         # The names in a repository's files must not lead back to where it was downloaded.
         environment["TRANSFORMERS_OFFLINE"] = "1"
-    if spec.compile_cache.store == "Pod":
-        environment |= {name: f"{CACHE_MOUNT}/{folder}" for name, folder in _CACHES.items()}
     return environment
 
 
@@ -186,7 +202,7 @@ def _resources(spec: WarmModelSpec) -> dict[str, Any]:
     return without_empty(resources.model_dump(by_alias=True, exclude_none=True, mode="json"))
 
 
-def _scratch(spec: WarmModelSpec) -> list[tuple[str, str, dict[str, Any]]]:
+def _scratch(rendering: Rendering) -> list[tuple[str, str, dict[str, Any]]]:
     """Writable folders (volume, path, emptyDir), except where the user mounts something else.
 
     /dev/shm, because the runtime's own has 64 MiB, too small for vLLM's processes.
@@ -195,10 +211,9 @@ def _scratch(spec: WarmModelSpec) -> list[tuple[str, str, dict[str, Any]]]:
         ("warmpod-home", HOME, {}),
         ("warmpod-tmp", "/tmp", {}),  # noqa: S108 - a mount point in the container
         ("warmpod-shm", "/dev/shm", {"medium": "Memory"}),  # noqa: S108
+        *compile_cache.scratch(rendering),
     ]
-    if spec.compile_cache.store == "Pod":
-        folders.append(("warmpod-cache", CACHE_MOUNT, {}))
-    taken = {item.mount_path.rstrip("/") for item in spec.engine.volume_mounts}
+    taken = {item.mount_path.rstrip("/") for item in rendering.model.spec.engine.volume_mounts}
     return [folder for folder in folders if folder[1] not in taken]
 
 
@@ -207,7 +222,8 @@ def _mounts(rendering: Rendering) -> list[dict[str, Any]]:
     return [
         mount("warmpod-launcher", LAUNCHER_MOUNT, read_only=True),
         mount(RUN_VOLUME, RUN_MOUNT),
-        *(mount(name, path) for name, path, _ in _scratch(spec)),
+        *(mount(name, path) for name, path, _ in _scratch(rendering)),
+        *compile_cache.engine_mounts(rendering),
         *weights_volume.engine_mounts(rendering),
         *(
             item.model_dump(by_alias=True, exclude_none=True, mode="json")

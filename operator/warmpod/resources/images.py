@@ -14,6 +14,11 @@ def pin(image: str, digest: str | None) -> str:
     return f"{_repository(image)}@{digest}"
 
 
+def identity(image: str, digest: str | None) -> str:
+    """What the image holds: its digest. Where that is not known, the reference stands in."""
+    return digest or image.partition("@")[2] or _reference_key(image)
+
+
 def weights_key(image: str, digest: str | None) -> str:
     """The node directory of a weights image: equal content, equal directory.
 
@@ -21,8 +26,12 @@ def weights_key(image: str, digest: str | None) -> str:
     """
     known = digest or (image.partition("@")[2] or None)
     if known is None:
-        return "ref-" + hashlib.sha256(image.encode()).hexdigest()[:16]
+        return _reference_key(image)
     return known.partition(":")[2][:_KEY_HEX_DIGITS]
+
+
+def _reference_key(image: str) -> str:
+    return "ref-" + hashlib.sha256(image.encode()).hexdigest()[:16]
 
 
 def _repository(image: str) -> str:

@@ -9,7 +9,14 @@ from typing import Any
 
 from warmpod.api.v1alpha1 import NamedVolume
 from warmpod.protocol import AGENT_PORT, AGENT_STATE_MOUNT
-from warmpod.resources import agent_config, agent_secrets, names, pod_identity, weights_volume
+from warmpod.resources import (
+    agent_config,
+    agent_secrets,
+    compile_cache,
+    names,
+    pod_identity,
+    weights_volume,
+)
 from warmpod.resources.placement import prefetch_placement
 from warmpod.resources.rendering import Rendering, image_volume, mount
 from warmpod.resources.security import agent_context, agent_pod_context
@@ -35,6 +42,7 @@ def template(rendering: Rendering) -> dict[str, Any]:
                 *weights_volume.agent_volumes(rendering),
                 *agent_secrets.volumes(rendering),
                 image_volume(_ENGINE_VOLUME, rendering.engine_image),
+                *compile_cache.agent_volumes(rendering),
                 *(_dump(volume) for volume in _user_images(rendering)),
                 {"name": _STATE_VOLUME, "emptyDir": {}},
                 pod_identity.token_volume(),
@@ -62,6 +70,7 @@ def _agent(rendering: Rendering) -> dict[str, Any]:
             *weights_volume.agent_mounts(rendering),
             *agent_secrets.mounts(rendering),
             mount(_ENGINE_VOLUME, "/images/engine", read_only=True),
+            *compile_cache.agent_mounts(rendering),
             *(
                 mount(volume.name, f"/images/volumes/{volume.name}", read_only=True)
                 for volume in _user_images(rendering)

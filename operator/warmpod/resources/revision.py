@@ -137,16 +137,18 @@ def _text(parent: Mapping[str, Any], field: str, name: str = "") -> str:
 
 def _digests(digests: Digests) -> dict[str, Any]:
     additional = {"additional": dict(digests.additional)} if digests.additional else {}
-    return {"engine": digests.engine, "model": digests.model, **additional}
+    cache = {"cache": digests.cache} if digests.cache else {}
+    return {"engine": digests.engine, "model": digests.model, **additional, **cache}
 
 
 def _read_digests(stored: Mapping[str, Any], name: str) -> Digests:
-    """Older operators knew of no additional models."""
+    """Older operators knew of no additional models and no image of a compile cache."""
     additional = _mapping(stored, "additional", name) if "additional" in stored else {}
     return Digests(
         engine=_digest(stored, "engine", name),
         model=_digest(stored, "model", name),
         additional={item: _digest(additional, item, name) for item in additional},
+        cache=_digest(stored, "cache", name),
     )
 
 

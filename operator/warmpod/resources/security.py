@@ -41,6 +41,8 @@ def _host_paths(spec: WarmModelSpec) -> Iterator[tuple[str, str]]:
     """The fields that bring a path of the node into the pods, each with what to use instead."""
     if spec.weights.medium == "NodeMemory":
         yield "spec.weights.medium: NodeMemory", "use PodMemory or Image"
+    if spec.compile_cache.store == "Node":
+        yield "spec.compileCache.store: Node", "use Pod or Image"
     for number, source in enumerate(spec.models):
         field = f"spec.additionalModels[{number - 1}]" if number else "spec.model"
         if source.node_path is not None:

@@ -55,20 +55,30 @@ async def run_until(stop: asyncio.Event, config: SidecarConfig, pod: OwnPod) -> 
     reporting = [asyncio.create_task(warm.run()), asyncio.create_task(startup.run())]
     supervising: asyncio.Task[Any] = asyncio.create_task(supervisor.run())
     stopping: asyncio.Task[Any] = asyncio.create_task(stop.wait())
+    forsaken: asyncio.Task[Any] = asyncio.create_task(_forsaken(pod, supervisor))
     trusting = asyncio.create_task(verifier.load()) if verifier else None
     try:
         done, _ = await asyncio.wait(
-            [supervising, stopping, *reporting], return_when=asyncio.FIRST_COMPLETED
+            [supervising, stopping, forsaken, *reporting], return_when=asyncio.FIRST_COMPLETED
         )
-        await _end([supervising, stopping])
+        await _end([supervising, stopping, forsaken])
         await supervisor.close()
         for task in done:
             task.result()  # raises what ended it
     finally:
-        await _end([supervising, stopping, *reporting, *([trusting] if trusting else [])])
+        trust = [trusting] if trusting else []
+        await _end([supervising, stopping, forsaken, *reporting, *trust])
         await server.stop()
         await engine.close()
         await pod.close()
+
+
+async def _forsaken(pod: OwnPod, supervisor: Supervisor) -> None:
+    """Return when the pod is being deleted and has no engine: it will get none. While it has one,
+    the sidecar outlives it, and then SIGTERM comes."""
+    await pod.leaving.wait()
+    if supervisor.orders is not None:
+        await asyncio.Event().wait()
 
 
 def verifier_of(config: SidecarConfig, pod: OwnPod) -> TokenVerifier | None:

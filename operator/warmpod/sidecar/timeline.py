@@ -22,6 +22,8 @@ MOST_WORST = 3
 MOST_FASTEST = 24
 LONGEST_BUCKET_NAME = 100
 LONGEST_WHY = 200
+# The launcher says so itself where the engine gave a reason.
+NOT_TAKEN = "the engine did not take what was there"
 
 
 class Figures(Protocol):
@@ -58,6 +60,7 @@ class Timeline:
         self._restarts = 0
         self._cause = "pod-start"
         self._boot: LauncherEvent | None = None
+        self._cache: LauncherEvent | None = None
         self._forget_boot()
 
     def note(self, event: LauncherEvent) -> None:
@@ -72,6 +75,8 @@ class Timeline:
             case "boot-ended":
                 self._ending = str(event.fields.get("cause", ""))
                 self._restarts += self._ending == WARMUP_FAILED
+            case "cache" if event.fields.get("key"):  # else there is no store
+                self._cache = event
             case _ if self._boot is not None and event.boot == self._boot.boot:
                 self._note_of_boot(event)
 
@@ -99,12 +104,15 @@ class Timeline:
             **self._marks,
             **(_measured(evidence) if evidence else {}),
             **_content(played),
-            "compile": self._compile(),
+            **self._compiled(boot),
             **({"loader": self._loader} if self._loader else {}),
+            **({"start": self._start} if self._start else {}),
         }
         return _bounded(content)
 
     def _begin(self, event: LauncherEvent) -> None:
+        if self._boot is not None and self._cache is not None and self._cache.ts < self._boot.ts:
+            self._cache = None  # it was told about a boot before the one that ends here
         if int(event.fields["number"]) > 1:
             self._reference = None
             self._cause = WARMUP_FAILED if self._ending == WARMUP_FAILED else "engine-died"
@@ -118,6 +126,7 @@ class Timeline:
         self._compilers = Compilers()
         self._marks: dict[str, float] = {}
         self._loader: dict[str, str] = {}
+        self._start: dict[str, Any] = {}
 
     def _note_of_boot(self, event: LauncherEvent) -> None:
         match event.name:
@@ -127,6 +136,11 @@ class Timeline:
             case "loader":
                 told = ("wanted", "used", "why")
                 self._loader = {n: str(event.fields.get(n))[:LONGEST_WHY] for n in told}
+            case "boot-forked":
+                seconds = _seconds(event.fields.get("import_seconds"))
+                self._start = {"how": "forked", "import_seconds": seconds}
+            case "start-plain":
+                self._start = {"how": "plain", "why": str(event.fields.get("why"))[:LONGEST_WHY]}
             case "compiler-started" if "gate" not in self._marks:
                 self._compilers.started(str(event.fields.get("program")), event.ts)
             case "compiler-ended":
@@ -141,10 +155,18 @@ class Timeline:
         spans = silent_spans(boot_started, lines, http, runs)
         return [[round(span.start, 3), round(span.end, 3), span.what] for span in spans]
 
-    def _compile(self) -> str:
-        if "aot_hit" in self._stages:
-            return "hit"
-        return "miss" if MISS_STAGES & self._stages.keys() else "unknown"
+    def _compiled(self, boot: LauncherEvent) -> dict[str, str]:
+        """Whether compiled code was found, as the engine said it; and, where there is a store,
+        what came from it (`cache`), and why that was no hit."""
+        hit = "hit" if "aot_hit" in self._stages else ""
+        found = {"compile": hit or ("miss" if MISS_STAGES & self._stages.keys() else "unknown")}
+        told = self._cache
+        if told is None or told.boot not in ("", boot.boot):
+            return found
+        found["cache"] = str(told.fields.get("outcome"))
+        if found["compile"] == "miss":
+            found["compileWhy"] = str(told.fields.get("why") or NOT_TAKEN)[:LONGEST_WHY]
+        return found
 
 
 def worst(figures: Mapping[str, Figures]) -> list[tuple[str, float, float]]:

@@ -82,6 +82,9 @@ SUMS: Final = frozenset({"model_loaded", "engine_ready", "compile_nonaot", "prof
 
 CAUSES: Final = ("pod-start", "container-restart", "engine-died", WARMUP_FAILED)
 
+# What the launcher says that a store of compiled code did for a boot.
+CACHE_OUTCOMES: Final = ("filled", "miss", "damaged", "set-aside", "kept")
+
 # What the sidecar writes about a span in which the engine logs nothing.
 SILENT_IMPORT: Final = "import"
 SILENT_COMPILERS: Final = "compilers"

@@ -23,6 +23,7 @@ def facts_of(pod: Mapping[str, Any]) -> PodFacts:
         sidecar=_started(containers.get(WARMUP_CONTAINER)),
         filled=_whole_run(containers.get(WEIGHTS_CONTAINER)),
         engine=_started(containers.get(ENGINE_CONTAINER)),
+        engine_restarted=_restarted(status, ENGINE_CONTAINER),
     )
 
 
@@ -49,6 +50,11 @@ def _first_runs(status: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, A
         for container in status.get(field) or []:
             if not container.get("restartCount"):
                 yield container["name"], container.get("state") or {}
+
+
+def _restarted(status: Mapping[str, Any], name: str) -> bool:
+    found = (c for c in status.get("containerStatuses") or [] if c["name"] == name)
+    return any(container.get("restartCount") for container in found)
 
 
 def _started(state: Mapping[str, Any] | None) -> float | None:

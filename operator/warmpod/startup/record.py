@@ -58,6 +58,19 @@ class LoaderChoice:
 
 
 @dataclass(frozen=True, slots=True)
+class EngineStart:
+    """How the engine was started where forks are asked for, and why it was no fork."""
+
+    how: str
+    why: str = ""
+    import_seconds: float | None = None
+    """What the process had taken to import vLLM from which it was forked."""
+
+    def __str__(self) -> str:
+        return f"{self.how}: {self.why}" if self.why else self.how
+
+
+@dataclass(frozen=True, slots=True)
 class Record:
     """All times are unix seconds; None: not known."""
 
@@ -75,6 +88,11 @@ class Record:
     """Seconds that the stage's log line tells."""
     silent: tuple[Span, ...] = ()
     compile: str = ""
+    """Whether the engine found compiled code: `hit`, `miss` or `unknown`."""
+    compile_why: str = ""
+    """Why that was a miss, where it is known."""
+    cache: str = ""
+    """What a store of compiled code did for the boot; empty where there is none."""
     rounds: float | None = None
     buckets: float | None = None
     restarts: float | None = None
@@ -86,6 +104,8 @@ class Record:
     compare: Compared | None = None
     loader: LoaderChoice | None = None
     """None where vLLM loads as it does by itself."""
+    start: EngineStart | None = None
+    """None where forks are not asked for."""
 
 
 def read(message: str) -> Record | None:
@@ -111,6 +131,8 @@ def of(content: Mapping[str, Any]) -> Record:
         took=dict(_numbers(content.get("took"))),
         silent=tuple(_spans(content.get("silent"))),
         compile=text(content.get("compile")),
+        compile_why=text(content.get("compileWhy"), LONGEST_WHY),
+        cache=text(content.get("cache")),
         rounds=number(content.get("rounds")),
         buckets=number(content.get("buckets")),
         restarts=number(content.get("restarts")),
@@ -120,6 +142,7 @@ def of(content: Mapping[str, Any]) -> Record:
         fastest=dict(_numbers(content.get("fastest"))),
         compare=_compared(content.get("compare")),
         loader=_loader(content.get("loader")),
+        start=_start(content.get("start")),
     )
 
 
@@ -176,3 +199,11 @@ def _loader(value: object) -> LoaderChoice | None:
     if not wanted or not used:
         return None
     return LoaderChoice(wanted, used, text(value.get("why"), LONGEST_WHY))
+
+
+def _start(value: object) -> EngineStart | None:
+    if not isinstance(value, dict):
+        return None
+    how = text(value.get("how"))
+    why = text(value.get("why"), LONGEST_WHY)
+    return EngineStart(how, why, number(value.get("import_seconds"))) if how else None

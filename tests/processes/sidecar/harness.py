@@ -118,6 +118,13 @@ class Stage:
             await self._sidecar
         self._sidecar = None
 
+    async def sidecar_ended(self) -> None:
+        """Wait until it ends by itself."""
+        assert self._sidecar is not None
+        async with asyncio.timeout(20):
+            await self._sidecar
+        self._sidecar = None
+
     async def kill_sidecar(self) -> None:
         """As SIGKILL does, as far as others can see: nothing more is reported."""
         if self._sidecar is not None:

@@ -453,3 +453,20 @@ async def test_events_that_nobody_understands_do_no_harm(stage: Stage) -> None:
     stage.launcher.start_boot("b1")
     stage.start_sidecar()
     await stage.reason("Warm")
+
+
+async def test_a_pod_that_was_deleted_before_its_engine_came_is_not_held_up(stage: Stage) -> None:
+    """SIGTERM came before anybody handled it, and comes once only."""
+    stage.api.metadata = {"deletionTimestamp": "2030-01-01T12:00:00Z"}
+    stage.start_sidecar()
+    await stage.sidecar_ended()
+    assert stage.warm_reasons()[-1] == "Stopping"
+
+
+async def test_a_pod_that_is_deleted_keeps_its_sidecar_as_long_as_its_engine(stage: Stage) -> None:
+    await warm_stage(stage)
+    stage.api.metadata = {"deletionTimestamp": "2030-01-01T12:00:00Z"}
+    stage.launcher.end_boot("b1")
+    await stage.reason("EngineDied")
+    stage.launcher.start_boot("b2", number=2)
+    await stage.reason("Warm")

@@ -122,7 +122,7 @@ class FakeKube:
         return deepcopy(self._store(kind, known))
 
     async def patch(self, kind: Kind, namespace: str, name: str, steps: list[Object]) -> Object:
-        """The steps `test` and `remove`, in lists and objects."""
+        """The steps `test`, `remove` and `replace`, in lists and objects."""
         self._called("patch", kind, name)
         found = deepcopy(self._known(kind, namespace, name))
         for step in steps:
@@ -138,6 +138,10 @@ class FakeKube:
                 raise ApiError(422, "Invalid", "test failed")
             if step["op"] == "remove":
                 del parent[last]
+            if step["op"] == "replace" and last == "resourceVersion" and step["value"] != value:
+                raise ApiError(409, "Conflict", "the object has been modified")
+            if step["op"] == "replace":
+                parent[last] = step["value"]
         return deepcopy(self._store(kind, found))
 
     async def delete(self, kind: Kind, namespace: str, name: str, *, uid: str) -> None:

@@ -2,56 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from prometheus_client import CollectorRegistry
 
-from unit.controller.builders import NAME, NAMESPACE, UID, Object, World, owned
-from unit.controller.fake_kube import FakeKube
-from warmpod.controller.apply import (
-    CONFLICT_SECONDS,
-    REJECTED_SECONDS,
-    Applier,
-    NamespaceTerminating,
-    Outcome,
-)
-from warmpod.controller.cache import Cache
-from warmpod.controller.kinds import DEPLOYMENT, SERVICE
+from unit.controller.apply_bench import KEY, MODEL, SERVICE_BODY, Bench
+from unit.controller.builders import NAME, NAMESPACE, Object, World, owned
+from warmpod.controller.apply import CONFLICT_SECONDS, REJECTED_SECONDS, NamespaceTerminating
+from warmpod.controller.kinds import DEPLOYMENT, SERVICE, kind_of
 from warmpod.controller.kube import ApiError
-from warmpod.controller.metrics import Metrics
 from warmpod.controller.workqueue import RetryLater
-from warmpod.resources import deployment, service
-
-KEY = (NAMESPACE, NAME)
-MODEL = World().parsed
-SERVICE_BODY = service.build(MODEL)
-
-
-@dataclass
-class Bench:
-    kube: FakeKube = field(default_factory=FakeKube)
-    cache: Cache = field(default_factory=Cache)
-    now: float = 0.0
-
-    def __post_init__(self) -> None:
-        metrics = Metrics(CollectorRegistry(), self.cache)
-        self.applier = Applier(
-            self.kube,  # type: ignore[arg-type]
-            self.cache,
-            metrics,
-            clock=lambda: self.now,
-        )
-
-    async def apply(self, *objects: Object) -> Outcome:
-        return await self.applier.apply(KEY, UID, objects or (SERVICE_BODY,))
-
-    async def told(self, **changes: Any) -> None:
-        """Somebody changes the Service, and the watch tells."""
-        stored = self.kube.find(SERVICE, NAME)
-        assert stored is not None
-        self.cache.upsert(SERVICE, self.kube.put({**stored, **changes}))
+from warmpod.resources import deployment
 
 
 @pytest.fixture
@@ -130,6 +91,23 @@ async def test_a_workload_is_compared_by_generation(bench: Bench) -> None:
     repaired = bench.kube.find(DEPLOYMENT, NAME)
     assert repaired is not None
     assert repaired["spec"]["replicas"] == 1
+
+
+@pytest.mark.parametrize(
+    "wanted", [SERVICE_BODY, deployment.build(MODEL, World().store().stored[0], 1)]
+)
+async def test_an_object_that_lost_its_owner_gets_it_back(bench: Bench, wanted: Object) -> None:
+    """It would outlive the WarmModel, and its pods with it."""
+    kind, name = kind_of(wanted), wanted["metadata"]["name"]
+    await bench.apply(wanted)
+    stored = bench.kube.find(kind, name)
+    assert stored is not None
+    meta = {k: v for k, v in stored["metadata"].items() if k != "ownerReferences"}
+    bench.cache.upsert(kind, bench.kube.put({**stored, "metadata": meta}))
+    assert (await bench.apply(wanted)).wrote
+    owned_again = bench.kube.find(kind, name)
+    assert owned_again is not None
+    assert owned_again["metadata"]["ownerReferences"]
 
 
 async def test_an_object_that_a_webhook_changes_is_not_written_in_a_loop(bench: Bench) -> None:

@@ -168,6 +168,24 @@ READY = {
         "False",
         "EngineCrashLooping",
     ),
+    "lost with the container runtime": (
+        with_engine(
+            engine().container(
+                "engine",
+                restartCount=1,
+                state={"running": {"startedAt": ago(seconds=5)}},
+                lastState={
+                    "terminated": {
+                        "exitCode": 255,
+                        "reason": "Unknown",
+                        "finishedAt": ago(seconds=6),
+                    }
+                },
+            )
+        ),
+        "False",
+        "WaitingForWarmPods",
+    ),
     "long after a crash": (
         with_engine(
             engine().container(

@@ -93,6 +93,12 @@ def test_a_loader_that_an_argument_overrides_is_told_once_a_revision() -> None:
     assert "--load-format in spec.engine.args wins" in event.message
 
 
+def test_so_is_a_profile_that_adds_nothing_to_the_engine() -> None:
+    world = World(warm_model(engine={"command": ["serve"]}, profile="CostSaving"))
+    (_, event) = world.plan().events
+    assert (event.type, event.reason) == ("Warning", "ProfileIgnored")
+
+
 def test_a_stored_revision_is_prefetched_first() -> None:
     assert kinds(World().store().plan()) == [*BASE, "DaemonSet"]
 
@@ -343,6 +349,21 @@ def test_images_of_additional_models_are_resolved_too(answer: Resolved | None) -
     else:
         assert stored is not None
         assert stored["data"]["digests"]["additional"] == {"draft": answer.digest}
+
+
+@pytest.mark.parametrize("answer", [None, Resolved("sha256:" + "c" * 64)])
+def test_the_image_of_a_compile_cache_is_resolved_too(answer: Resolved | None) -> None:
+    image = "registry.example.com/caches/llama:1"
+    body = warm_model()
+    body["spec"]["compileCache"] = {"store": "Image", "image": image}
+    world = World(body)
+    answers = {**world.resolutions, image: answer}
+    stored = applied(replace(world, resolutions=answers).plan(), "ControllerRevision")
+    if answer is None:
+        assert stored is None
+    else:
+        assert stored is not None
+        assert stored["data"]["digests"]["cache"] == answer.digest
 
 
 # --- The plan is a pure function ------------------------------------------------------------------

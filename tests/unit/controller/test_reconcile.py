@@ -53,6 +53,7 @@ from warmpod.controller.nodes.actions import NodeActions
 from warmpod.controller.nodes.checks import Checks
 from warmpod.controller.nodes.fleet import Fleet
 from warmpod.controller.observe import Observer
+from warmpod.controller.parsed import Parsed
 from warmpod.controller.pool.calls import Calls
 from warmpod.controller.pool.idle import Idle
 from warmpod.controller.pool.roles import Roles
@@ -128,10 +129,11 @@ class Cluster:
         kube: Any = self.kube
         resolver: Any = self.resolver
         self.idle = idle = Idle()
+        parsed = Parsed()
         self.reconciler = Reconciler(
             kube,
             self.cache,
-            Observer(kube, self.cache, resolver, self.fleet, self.accounts, SETTINGS, idle),
+            Observer(kube, self.cache, parsed, resolver, self.fleet, self.accounts, SETTINGS, idle),
             Roles(kube, self.cache, metrics),
             Calls(self.sidecars, idle, lambda _: None, now=lambda: NOW),
             Applier(kube, self.cache, metrics),
@@ -141,7 +143,14 @@ class Cluster:
             gates,
             residency,
             Triggers(self, self.changed.put_nowait, pause=0),  # type: ignore[arg-type]
-            Forecasts(self.cache, self, Storage(kube), History(None, ""), self.changed.put_nowait),  # type: ignore[arg-type]
+            Forecasts(
+                self.cache,
+                parsed,
+                self,
+                Storage(kube),
+                History(None, ""),  # type: ignore[arg-type]
+                self.changed.put_nowait,
+            ),
             now=lambda: NOW,
         )
 

@@ -19,6 +19,7 @@ from unit.controller.builders import (
     prefetch,
     warm_model,
 )
+from warmpod import reasons
 from warmpod.api.status import MAX_PHASES, WarmModelStatus
 from warmpod.controller import startups
 from warmpod.controller.cache import Cache
@@ -98,6 +99,40 @@ def test_the_loader_is_kept_and_told() -> None:
     assert "loader: Auto in place of Tensorizer" in startups.event(found).message
     (found,) = told(warm(**FULL))
     assert "loader" not in found
+
+
+def test_a_miss_of_the_compile_cache_is_kept_and_told() -> None:
+    why = "driver changed from 550.1 to 580.2"
+    (found,) = told(warm(**FULL, compileWhy=why, cache="miss"))
+    assert (found["compileWhy"], found["cache"]) == (why, "miss")
+    warmed, missed = startups.events(found)
+    assert f"compile cache: miss ({why})" in warmed.message
+    assert (missed.type, missed.reason) == ("Normal", reasons.COMPILE_CACHE_MISS)
+    assert missed.message == f"pod llama-0 compiled: {why}"
+
+
+@pytest.mark.parametrize("outcome", ["damaged", "set-aside", "filled"])
+def test_an_entry_that_no_pod_starts_with_again_is_told(outcome: str) -> None:
+    (found,) = told(warm(**FULL, compileWhy="vllm/a: too short", cache=outcome))
+    _, set_aside = startups.events(found)
+    assert (set_aside.type, set_aside.reason) == ("Warning", reasons.COMPILE_CACHE_SET_ASIDE)
+    assert set_aside.message == "pod llama-0 compiled anew: vllm/a: too short"
+
+
+def test_a_hit_and_a_start_without_a_store_are_told_by_the_event_of_the_pod_alone() -> None:
+    for fields in ({"compile": "hit", "cache": "filled"}, {}):
+        (found,) = told(warm(**FULL | fields))
+        assert len(list(startups.events(found))) == 1
+
+
+def test_the_start_of_the_engine_is_kept_and_told() -> None:
+    (found,) = told(warm(**FULL, start={"how": "plain", "why": "w" * 999}))
+    assert found["engineStart"].startswith("plain: www")
+    assert "engine start: plain: www" in next(startups.events(found)).message
+    (found,) = told(warm(**FULL, start={"how": "forked", "import_seconds": 15.9}))
+    assert found["engineStart"] == "forked"
+    (found,) = told(warm(**FULL))
+    assert "engineStart" not in found
 
 
 def test_a_boot_in_place_counts_from_the_boot() -> None:
@@ -250,6 +285,26 @@ def test_what_is_not_known_is_counted_as_other() -> None:
     sums = counted({"cause": "aliens", "startSeconds": 3, "phases": [odd]})
     assert sums["warmpod_startup_seconds_sum('other',)"] == 3
     assert sums["warmpod_startup_phase_seconds_sum('other',)"] == 0.5
+
+
+def test_what_the_store_of_compiled_code_did_is_counted() -> None:
+    registry = CollectorRegistry()
+    metrics = Metrics(registry, Cache())
+    for number, fields in enumerate(
+        [
+            {"compile": "hit", "cache": "filled"},
+            {"compile": "miss", "cache": "miss"},
+            {"compile": "new", "cache": "magic"},
+            {"compile": "hit"},
+        ]
+    ):
+        metrics.startups.observe(entry("p", number, **fields))
+    assert {
+        tuple(sample.labels.values()): sample.value
+        for family in registry.collect()
+        for sample in family.samples
+        if sample.name == "warmpod_compile_cache_startups_total"
+    } == {("filled", "hit"): 1, ("miss", "miss"): 1, ("other", "unknown"): 1}
 
 
 def test_a_start_up_of_which_little_is_known_is_not_counted() -> None:

@@ -55,7 +55,7 @@ async def test_unreachable_api_server(tmp_path: Path) -> None:
     with pytest.raises(PodStatusError):
         await pod.set_condition("warmpod.io/Warm", "True", "Warm", "")
     with pytest.raises(PodStatusError):
-        await pod.warm_model_uid("tiny")
+        await pod.warm_model("tiny")
 
 
 @pytest.mark.parametrize(
@@ -68,14 +68,15 @@ async def test_unreachable_api_server(tmp_path: Path) -> None:
         ({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}, None),
     ],
 )
-async def test_warm_model_uid(
+async def test_warm_model(
     tmp_path: Path, answer: dict[str, object] | None, uid: str | None
 ) -> None:
     async with fake_api() as api:
         if answer is not None:
             api.warm_models["tiny"] = answer
         pod = api.own_pod(tmp_path)
-        assert await pod.warm_model_uid("tiny") == uid
+        found = await pod.warm_model("tiny")
+        assert (found and found["metadata"]["uid"]) == uid
         await pod.close()
 
 
@@ -90,7 +91,7 @@ async def test_warm_model_goes_with_its_namespace(
         api.warm_models["tiny"] = {"metadata": {"name": "tiny", "uid": "u-1"}}
         api.namespace = namespace
         pod = api.own_pod(tmp_path)
-        assert await pod.warm_model_uid("tiny") is None
+        assert await pod.warm_model("tiny") is None
         await pod.close()
 
 
@@ -99,7 +100,7 @@ async def test_warm_model_lookup_that_fails_is_not_an_answer(tmp_path: Path) -> 
         api.warm_models["tiny"] = {"code": 500}
         pod = api.own_pod(tmp_path)
         with pytest.raises(PodStatusError, match="500"):
-            await pod.warm_model_uid("tiny")
+            await pod.warm_model("tiny")
         await pod.close()
 
 
@@ -131,3 +132,22 @@ def test_from_environment(tmp_path: Path) -> None:
     del environment["POD_UID"]
     with pytest.raises(PodStatusError, match="POD_UID"):
         OwnPod.from_environment(environment, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "leaving"),
+    [
+        ({}, False),
+        ({"deletionTimestamp": "2030-01-01T12:00:00Z"}, True),
+        ({"annotations": {"deletionTimestamp": "x"}}, False),
+    ],
+)
+async def test_an_answer_tells_whether_the_pod_is_being_deleted(
+    tmp_path: Path, metadata: dict[str, object], leaving: bool
+) -> None:
+    async with fake_api() as api:
+        api.metadata = metadata
+        pod = api.own_pod(tmp_path)
+        await pod.set_condition("warmpod.io/Warm", "False", "SidecarStarting", "")
+        await pod.close()
+    assert pod.leaving.is_set() is leaving

@@ -59,6 +59,15 @@ def test_the_launcher_is_told_which_loader_is_wanted() -> None:
     assert loader_options(weights=MULTITHREAD) == ["--loader=Multithread"]
 
 
+def test_forks_are_asked_for_whatever_the_command_is() -> None:
+    """The launcher sees whether it can be forked, and says why not."""
+    forked = {"start": "Forked"}
+    assert "--fork" not in launcher_options(engine={"start": "Plain"})
+    assert "--fork" in launcher_options(engine=forked)
+    own = forked | {"command": ["python3", "-m", "vllm.entrypoints.openai.api_server"]}
+    assert "--fork" in launcher_options(engine=own)
+
+
 def test_only_an_engine_that_may_sleep_is_started_for_it() -> None:
     sleeping = {"state": "Sleeping"}
     assert "--sleep-mode" not in launcher_options(standby={"replicas": 2})
@@ -96,7 +105,8 @@ def test_the_launcher_runs_vllm_with_what_only_we_know() -> None:
         "--served-model-name=llama",
         "--max-model-len=8192",
     ]
-    assert launcher_options() == [
+    cache = {"store": "None"}
+    assert launcher_options(compileCache=cache) == [
         "--run-dir=/run/warmpod",
         "--port=8000",
         "--drain-seconds=60",
@@ -210,10 +220,6 @@ def test_default_environment() -> None:
         "USER": "warmpod",
         "HF_HUB_OFFLINE": "1",
         "VLLM_NO_USAGE_STATS": "1",
-        "VLLM_CACHE_ROOT": "/var/cache/warmpod/vllm",
-        "TRITON_CACHE_DIR": "/var/cache/warmpod/triton",
-        "FLASHINFER_WORKSPACE_BASE": "/var/cache/warmpod/flashinfer",
-        "CUDA_CACHE_PATH": "/var/cache/warmpod/cuda",
     }
 
 
@@ -230,12 +236,6 @@ def test_the_users_variables_win_and_come_last() -> None:
 
 def test_no_variable_of_ours_differs_between_pods() -> None:
     assert all("valueFrom" not in item for item in engine_container(warm_model())["env"])
-
-
-def test_without_compile_cache_there_is_no_volume_and_no_variable() -> None:
-    spec = engine_spec(warm_model(compileCache={"store": "None"}))
-    assert "warmpod-cache" not in volumes(spec)
-    assert "VLLM_CACHE_ROOT" not in environment(container(spec, "engine"))
 
 
 def test_writable_folders_for_any_user_id_on_a_read_only_root() -> None:

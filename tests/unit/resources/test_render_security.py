@@ -41,6 +41,7 @@ def test_node_memory_is_refused_before_anything_is_made(level: PodSecurity) -> N
 
 
 PATHS = [
+    ({"compileCache": {"store": "Node"}}, "spec.compileCache.store: Node", "use Pod or Image"),
     ({"model": SOURCES["nodePath"]}, "spec.model.nodePath", "persistentVolumeClaim"),
     ({"model": SOURCES["s3"]}, "spec.model", "set spec.weights.staging"),
     (

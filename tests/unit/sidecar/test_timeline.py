@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,7 @@ from warmpod.sidecar.timeline import (
     LONGEST_MESSAGE,
     LONGEST_WHY,
     MOST_FASTEST,
+    NOT_TAKEN,
     Played,
     Timeline,
 )
@@ -83,6 +85,80 @@ def test_the_loader_is_told_with_its_reason() -> None:
     assert told == choice | {"why": "x" * LONGEST_WHY}
     later = event("boot-started", 9.0, "b", number=2)
     assert "loader" not in content(timeline(event("loader", 2.0, **choice), later))
+
+
+MISS = event("stage", 4.0, stage="compile")
+HIT = event("stage", 4.0, stage="aot_hit")
+
+
+def compiled(*events: LauncherEvent, before: Sequence[LauncherEvent] = ()) -> dict[str, Any]:
+    """What is told of compiled code. `before`: events from before the boot."""
+    begun = [event("launcher-started", 1.0, ""), *before, event("boot-started", 2.0, number=1)]
+    found = content(timeline(*begun, *events, begun=False))
+    return {name: found[name] for name in ("compile", "compileWhy", "cache") if name in found}
+
+
+def test_a_miss_is_told_with_its_reason() -> None:
+    told = {"outcome": "miss", "key": "k", "why": "argument max-model-len changed"}
+    wanted = {"compile": "miss", "cache": "miss", "compileWhy": told["why"]}
+    assert compiled(event("cache", 3.0, **told), MISS) == wanted
+    # The launcher looks into the store before it starts the boot.
+    assert compiled(MISS, before=[event("cache", 1.5, "", **told)]) == wanted
+    assert compiled(MISS, before=[event("cache", 1.5, **told)]) == wanted
+
+
+def test_a_reason_is_bounded() -> None:
+    told = event("cache", 3.0, outcome="miss", key="k", why="x" * 999)
+    assert compiled(told, MISS)["compileWhy"] == "x" * LONGEST_WHY
+
+
+def test_only_the_engine_says_that_it_was_a_hit() -> None:
+    filled = event("cache", 3.0, outcome="filled", key="k", why="")
+    assert compiled(filled, HIT) == {"compile": "hit", "cache": "filled"}
+    assert compiled(filled) == {"compile": "unknown", "cache": "filled"}
+    assert compiled(filled, MISS)["compileWhy"] == NOT_TAKEN
+    refused = event("cache", 5.0, outcome="filled", key="k", why="source files have changed")
+    assert compiled(filled, MISS, refused)["compileWhy"] == "source files have changed"
+
+
+def test_without_a_store_there_is_nothing_to_tell_of_it() -> None:
+    assert compiled(MISS) == {"compile": "miss"}
+    alone = event("cache", 1.5, "", outcome="miss", key="", why="each pod compiles for itself")
+    assert compiled(MISS, before=[alone]) == {"compile": "miss"}
+
+
+def test_what_a_store_did_for_an_earlier_boot_is_not_told_of_a_later_one() -> None:
+    later = event("boot-started", 9.0, "b", number=2)
+    told = {"outcome": "miss", "key": "k", "why": "nothing is stored yet"}
+    before = event("cache", 1.5, "", **told)
+    missed = event("stage", 10.0, "b", stage="compile")
+    assert compiled(later, missed, before=[before]) == {"compile": "miss"}
+    assert compiled(event("cache", 3.0, **told), later, missed) == {"compile": "miss"}
+    died = event("cache", 8.0, "", outcome="set-aside", key="k", why="boot a ended")
+    assert compiled(died, later, missed, before=[before]) == {
+        "compile": "miss",
+        "cache": "set-aside",
+        "compileWhy": "boot a ended",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "told"),
+    [
+        (
+            "boot-forked",
+            {"import_seconds": 15.9},
+            {"how": "forked", "import_seconds": 15.9},
+        ),
+        ("start-plain", {"why": "x" * 999}, {"how": "plain", "why": "x" * LONGEST_WHY}),
+    ],
+)
+def test_how_the_engine_was_started_is_told(
+    name: str, fields: dict[str, Any], told: dict[str, Any]
+) -> None:
+    assert content(timeline(event(name, 2.0, **fields)))["start"] == told
+    later = event("boot-started", 9.0, "b", number=2)
+    assert "start" not in content(timeline(event(name, 2.0, **fields), later))
 
 
 def test_what_was_played_is_in_it() -> None:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from warmpod.startup.pod import PodFacts
+from warmpod.startup.pod import PodFacts, in_pod
 from warmpod.startup.pod_reader import facts_of, seconds
-from warmpod.startup.record import Span
+from warmpod.startup.record import Record, Span
 
 CREATED = 1_900_000_000
 
@@ -58,7 +58,21 @@ def test_of_restarted_containers_the_first_run_is_forgotten() -> None:
     found = facts_of(
         pod(containerStatuses=[container("engine", restarts=1, running={"startedAt": time(99)})])
     )
-    assert found == PodFacts(created=CREATED)
+    assert found == PodFacts(created=CREATED, engine_restarted=True)
+
+
+@pytest.mark.parametrize(
+    ("restarted", "told", "cause"),
+    [
+        (False, "pod-start", "pod-start"),
+        (True, "pod-start", "container-restart"),
+        (True, "engine-died", "engine-died"),
+    ],
+)
+def test_a_restarted_container_does_not_start_its_pod(
+    restarted: bool, told: str, cause: str
+) -> None:
+    assert in_pod(Record(cause=told), PodFacts(engine_restarted=restarted)).cause == cause
 
 
 def test_conditions_that_do_not_hold_tell_no_time() -> None:

@@ -118,4 +118,5 @@ def _whole(value: object) -> int:
 
 def _decimal(value: object) -> float:
     text = value if isinstance(value, str) else ""
-    return float(text) if text.replace(".", "", 1).isdigit() else 0.0
+    plain = text.isascii() and text.replace(".", "", 1).isdigit()
+    return float(text) if plain else 0.0

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from math import ceil
+from typing import Any
 
 from warmpod import reasons
 from warmpod.api.forecast import MAX_LOAD, Forecast
@@ -53,6 +54,17 @@ def failed(why: str, load: float | None, shape: Shape, now: datetime) -> Judgeme
     told = f"Load could not be forecast, so spec and schedule decide alone: {why}"
     outlook = Outlook(0, False, reasons.FORECAST_FAILED, told, _until(shape, now))
     return Judgement(outlook, _status(now, load))
+
+
+def remembered(told: Mapping[str, Any], shape: Shape) -> Outlook | None:
+    """What `status.forecast` says, so that pods do not go for the moment that an operator needs
+    from its start to its first forecast. None where it was not followed."""
+    if not told.get("followed"):
+        return None
+    made = datetime.fromisoformat(told["time"])
+    pods = int(told.get("pods") or 0)
+    why = f"at {told['time']} load for {pods} pods was expected; the next forecast is being made"
+    return Outlook(pods, True, reasons.FORECAST_LOW, why, _until(shape, made))
 
 
 def judge(

@@ -6,20 +6,23 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Protocol, TypeGuard
+from typing import Any, Protocol, TypeGuard
 
 from warmpod.api import InvalidSpec, WarmModel
 from warmpod.controller import demand
 from warmpod.controller.cache import Cache
 from warmpod.controller.demand import Outlook
-from warmpod.controller.forecasting import process
+from warmpod.controller.forecasting import judge, process
 from warmpod.controller.forecasting.history import History, HistoryError
+from warmpod.controller.forecasting.judge import Judgement
 from warmpod.controller.forecasting.process import Answer, Failed, Task
 from warmpod.controller.forecasting.record import Record
 from warmpod.controller.forecasting.scores import Errors
 from warmpod.controller.forecasting.storage import Storage
+from warmpod.controller.forecasting.told import last_told, mode_of, shape_of
 from warmpod.controller.kinds import POD
 from warmpod.controller.kube import ApiError, Unreachable
+from warmpod.controller.parsed import Parsed
 from warmpod.controller.pool.members import is_serving
 from warmpod.controller.sidecars import Load
 from warmpod.controller.views import Key, ModelView, PodView, View
@@ -49,6 +52,7 @@ class Forecasts:
     def __init__(
         self,
         cache: Cache,
+        parsed: Parsed,
         loads: Loads,
         storage: Storage,
         history: History,
@@ -59,6 +63,7 @@ class Forecasts:
     ) -> None:
         """`changed` is told of each WarmModel that has a new forecast."""
         self._cache = cache
+        self._parsed = parsed
         self._loads = loads
         self._storage = storage
         self._history = history
@@ -71,13 +76,23 @@ class Forecasts:
         """When each was last read or written, or that was tried."""
 
     def outlook(self, key: Key) -> Outlook | None:
-        record = self._records.get(key)
-        return record.judgement.outlook if record and record.judgement else None
+        judgement = self._judgement(key)
+        if judgement is not None:
+            return judgement.outlook
+        view = self._cache.model(key)
+        return judge.remembered(last_told(view), shape_of(view)) if view is not None else None
 
-    def status(self, key: Key) -> dict[str, object] | None:
-        """As `status.forecast`; None while there is nothing to tell."""
+    def status(self, key: Key) -> Mapping[str, object] | None:
+        """As `status.forecast`; None while there is nothing to tell. Until the first forecast it
+        stays as it is."""
+        judgement, view = self._judgement(key), self._cache.model(key)
+        if judgement is not None:
+            return judgement.status
+        return (last_told(view) or None) if view is not None else None
+
+    def _judgement(self, key: Key) -> Judgement | None:
         record = self._records.get(key)
-        return record.judgement.status if record and record.judgement else None
+        return record.judgement if record else None
 
     def errors(self) -> Iterator[tuple[Key, Errors]]:
         for key, record in sorted(self._records.items()):
@@ -101,10 +116,15 @@ class Forecasts:
         await asyncio.gather(*(self._sample(key, model) for key, model in models.items()))
 
     async def forecast(self) -> None:
-        """What is due by the clock: new forecasts where a step has ended, and what is stored."""
+        """What is due: new forecasts where a step has ended or the spec has changed, and what is
+        stored."""
         now = self._now()
         known = {key: model for key, model in self._models() if key in self._records}
-        ended = {key: model for key, model in known.items() if self._records[key].due(now)}
+        ended = {
+            key: model
+            for key, model in known.items()
+            if self._records[key].due(model.spec.forecast, now)
+        }
         if ended:
             await self._round(ended, now)
         for key, model in known.items():
@@ -112,12 +132,11 @@ class Forecasts:
 
     def _models(self) -> Iterator[tuple[Key, WarmModel]]:
         for view in self._cache.models():
-            if _mode(view) == "Off" or view.meta.deleting:
+            if mode_of(view) == "Off" or view.meta.deleting:
                 continue
-            try:
-                yield view.meta.key, WarmModel.parse(view.body)
-            except InvalidSpec:
-                continue
+            model = self._parsed.of(view)
+            if not isinstance(model, InvalidSpec):
+                yield view.meta.key, model
 
     async def _sample(self, key: Key, model: WarmModel) -> None:
         record = self._records.get(key)
@@ -222,14 +241,7 @@ async def _repeat(work: Callable[[], Awaitable[None]]) -> None:
         await asyncio.sleep(SAMPLE_SECONDS)
 
 
-def _mode(view: ModelView) -> str:
-    """Read without parsing the whole: most WarmModels have none."""
-    spec = view.body.get("spec")
-    forecast = spec.get("forecast") if isinstance(spec, Mapping) else None
-    return str(forecast.get("mode", "Off")) if isinstance(forecast, Mapping) else "Off"
-
-
-def _status(view: ModelView) -> Mapping[str, object]:
+def _status(view: ModelView) -> Mapping[str, Any]:
     return view.body.get("status") or {}
 
 

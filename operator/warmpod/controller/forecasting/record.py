@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from warmpod.api import WarmModel
+from warmpod.api.forecast import Forecast
 from warmpod.controller import demand
 from warmpod.controller.forecasting import judge
 from warmpod.controller.forecasting.judge import Judgement
@@ -38,12 +39,14 @@ class Record:
         self._per_pod = per_pod
         self._said: dict[int, _Said] = {}
         self._step = self.series.number(begun)
+        self._judged_by: Forecast | None = None
         #: What was expected of late: what is dropped at once is needed again at the next wobble.
         self._expected: deque[float] = deque(maxlen=HELD)
 
-    def due(self, now: datetime) -> bool:
-        """Whether a step has ended since the last round."""
-        return self.series.number(now) != self._step
+    def due(self, spec: Forecast, now: datetime) -> bool:
+        """Whether a step has ended since the last round, or there was none yet for this spec: what
+        an earlier operator recorded is good for a forecast at once."""
+        return spec != self._judged_by or self.series.number(now) != self._step
 
     def restore(self, stored: Stored) -> None:
         """Raises ValueError. Of another season nothing can be used."""
@@ -61,8 +64,9 @@ class Record:
         return self._scores.errors()
 
     def close(self, model: WarmModel, now: datetime) -> None:
-        """A step has ended: what was said of it is compared with what came."""
+        """What was said of steps that have ended is compared with what came."""
         self._step = self.series.number(now)
+        self._judged_by = model.spec.forecast
         per_pod = model.spec.forecast.requests_per_pod or 1
         if per_pod != self._per_pod:
             self._per_pod = per_pod

@@ -52,7 +52,7 @@ class Storage:
     async def write(self, model: WarmModel, stored: Stored) -> bool:
         """Whether it was; what goes wrong is told, and is tried again an hour later."""
         try:
-            await self._kube.apply(_build(model, stored))
+            await self._kube.apply(build(model, stored))
         except (ApiError, Unreachable) as error:
             logger.warning("%s cannot be written: %s", _name(model), error)
             return False
@@ -75,7 +75,7 @@ def _parse(data: Mapping[str, str]) -> Stored:
     return Stored(data["season"], int(data["requestsPerPod"]), data["series"], scores)
 
 
-def _build(model: WarmModel, stored: Stored) -> Object:
+def build(model: WarmModel, stored: Stored) -> Object:
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",

@@ -17,8 +17,6 @@ from warmpod.controller.views import Key, PodView
 
 logger = logging.getLogger(__name__)
 
-#: Seconds for one call: the sidecar answers before it has done what it is asked.
-LIMIT = 5.0
 #: Seconds until a pod that refused to sleep is asked again.
 REFUSED = 60.0
 
@@ -76,25 +74,19 @@ class Calls:
 
     async def _wake(self, pod: PodView) -> None:
         try:
-            async with asyncio.timeout(LIMIT):
-                await self._sidecars.wake(pod)
-        except (SidecarError, TimeoutError) as error:
-            logger.warning("pod %s/%s does not wake up: %s", *pod.meta.key, _said(error))
+            await self._sidecars.wake(pod)
+        except SidecarError as error:
+            logger.warning("pod %s/%s does not wake up: %s", *pod.meta.key, error)
 
     async def _sleep(self, pod: PodView) -> None:
         try:
-            async with asyncio.timeout(LIMIT):
-                await self._sidecars.sleep(pod)
-        except (SidecarError, TimeoutError) as error:
+            await self._sidecars.sleep(pod)
+        except SidecarError as error:
             self._not_before[("sleep", pod.meta.uid)] = self._clock() + REFUSED
-            logger.warning("pod %s/%s does not fall asleep: %s", *pod.meta.key, _said(error))
+            logger.warning("pod %s/%s does not fall asleep: %s", *pod.meta.key, error)
 
     async def _ask(self, key: Key, pod: PodView) -> None:
-        try:
-            async with asyncio.timeout(LIMIT):
-                load = await self._sidecars.load(pod)
-        except TimeoutError:
-            load = None
+        load = await self._sidecars.load(pod)
         before = pod.meta.uid in self._idle.of(key)
         self._idle.note(key, pod.meta.uid, load, self._now())
         if before != (pod.meta.uid in self._idle.of(key)):
@@ -103,7 +95,3 @@ class Calls:
     def _forget_past(self) -> None:
         now = self._clock()
         self._not_before = {place: at for place, at in self._not_before.items() if at > now}
-
-
-def _said(error: Exception) -> str:
-    return str(error) or type(error).__name__

@@ -20,6 +20,7 @@ from warmpod.controller.pool.members import (
     State,
     demoted_at,
     given_up_at,
+    late_at,
     members,
 )
 from warmpod.controller.views import PodView
@@ -165,7 +166,7 @@ def _may_have_requests(member: Member, situation: Situation) -> bool:
     """Whether a pod that does not serve (any more) can have some left."""
     if member.serving:
         return member.ready
-    since = demoted_at(member.pod)
+    since = demoted_at(member.pod, situation.now)
     if since is None or member.state in (State.ASLEEP, State.STUCK):
         return False
     return situation.now - since < situation.grace
@@ -176,7 +177,7 @@ def _is_idle(member: Member, situation: Situation) -> bool:
     since = situation.idle.get(member.uid)
     if since is None or member.serving:
         return False
-    demoted = demoted_at(member.pod)
+    demoted = demoted_at(member.pod, situation.now)
     return situation.now - max(since, demoted or since) >= SETTLED
 
 
@@ -218,7 +219,9 @@ def _again(waking: list[Member], asked: bool, tired: bool) -> float | None:
 
 def _dates(found: tuple[Member, ...], situation: Situation) -> Iterator[datetime]:
     for member in found:
-        given_up = given_up_at(member.pod) if member.state is State.ASLEEP else None
-        demoted = demoted_at(member.pod)
-        dates = (given_up, demoted + situation.grace if demoted is not None else None)
+        asleep = member.state is State.ASLEEP
+        given_up = given_up_at(member.pod, situation.now) if asleep else None
+        demoted = demoted_at(member.pod, situation.now)
+        late = late_at(member.pod, situation.now) if member.state is State.OPENING else None
+        dates = (given_up, late, demoted + situation.grace if demoted is not None else None)
         yield from (date for date in dates if date is not None and date > situation.now)

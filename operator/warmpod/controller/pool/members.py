@@ -22,6 +22,12 @@ from warmpod.resources.names import (
 #: For how long a pod that was called may take to wake up. vLLM needs up to 6 s (its blog of
 #: 2025-10-26), and its answers are checked after that.
 WAKE_PATIENCE = timedelta(seconds=15)
+#: For how long a pod may take to be Ready once its gate is open. The kubelet looks at the sidecar
+#: once a second.
+OPENING_PATIENCE = timedelta(seconds=5)
+#: How far clocks of two operators may be apart. What is dated later than that was not written by
+#: one, and would be waited for until then.
+CLOCKS_APART = timedelta(hours=1)
 #: Evidence of about the same age counts the same, else the spread over nodes would never matter.
 EVIDENCE_STEP = timedelta(hours=1)
 
@@ -32,11 +38,13 @@ class State(IntEnum):
     """The less, the better for serving."""
 
     WARM = 0
-    ASLEEP = 1
+    OPENING = 1
+    """Its gate is open, and it will be Ready in a moment."""
+    ASLEEP = 2
     """Or waking up: warm in seconds."""
-    COLD = 2
+    COLD = 3
     """On its way to being warm, or dead: nobody knows."""
-    STUCK = 3
+    STUCK = 4
     """It was called and did not wake up in time."""
 
 
@@ -90,38 +98,56 @@ def sleeps(pod: PodView) -> bool:
     return warm is not None and warm.reason in _SLEEP
 
 
-def time_of(pod: PodView, annotation: str) -> datetime | None:
-    """None also where somebody has written there what is no time."""
+def time_of(pod: PodView, annotation: str, now: datetime) -> datetime | None:
+    """None also where somebody has written there what is no time, or one to come."""
     try:
         found = parse_time(pod.meta.annotations.get(annotation))
     except ValueError:
         return None
-    return found if found is not None and found.tzinfo is not None else None
+    return _past(found, now) if found is not None and found.tzinfo is not None else None
 
 
-def demoted_at(pod: PodView) -> datetime | None:
-    return time_of(pod, DEMOTED_AT)
+def demoted_at(pod: PodView, now: datetime) -> datetime | None:
+    return time_of(pod, DEMOTED_AT, now)
 
 
-def given_up_at(pod: PodView) -> datetime | None:
+def given_up_at(pod: PodView, now: datetime) -> datetime | None:
     """When a pod that was called counts as stuck; None for one that was not called."""
     if not is_serving(pod) or is_warm(pod):
         return None
     warm = pod.conditions.get(WARM_CONDITION)
-    called = time_of(pod, PROMOTED_AT) or (warm.since if warm else None)
+    called = time_of(pod, PROMOTED_AT, now) or _past(warm.since if warm else None, now)
     return called + WAKE_PATIENCE if called is not None else None
+
+
+def late_at(pod: PodView, now: datetime) -> datetime | None:
+    """When a pod with an open gate should have been Ready; None for one that is, or was."""
+    warm, ready = pod.conditions.get(WARM_CONDITION), pod.conditions.get("Ready")
+    opened = _past(warm.since, now) if warm is not None and warm.status == "True" else None
+    if opened is None or pod.is_true("Ready"):
+        return None
+    if ready is not None and ready.since is not None and ready.since > opened:
+        return None
+    return opened + OPENING_PATIENCE
 
 
 def state_of(pod: PodView, *, sleeping: bool, now: datetime) -> State:
     """`sleeping`: as of `members`."""
     if is_warm(pod):
         return State.WARM
+    late = late_at(pod, now)
+    if late is not None and now < late:
+        return State.OPENING
     if not sleeping or not sleeps(pod):
         return State.COLD
-    given_up = given_up_at(pod)
+    given_up = given_up_at(pod, now)
     if WAKE_FAILED_AT in pod.meta.annotations or (given_up is not None and now >= given_up):
         return State.STUCK
     return State.ASLEEP
+
+
+def _past(at: datetime | None, now: datetime) -> datetime | None:
+    return at if at is not None and at <= now + CLOCKS_APART else None
 
 
 def _evidence(pod: PodView, now: datetime) -> int:

@@ -55,7 +55,7 @@ class Conclusion:
     stored: StoredRevision
     marks: Marks
     reason: Reason | None = None
-    """Of an event; None for nothing that people want to be told."""
+    """Of an event; None for nothing that people want to be told, or are told by the status."""
     message: str = ""
 
 
@@ -176,9 +176,10 @@ def problem(observed: Observed, verdicts: Verdicts) -> Problem | None:
     rejection = marking.of(found).rejection
     why = rejection.why if rejection else ""
     message = (
-        f"revision {observed.target} was taken back, and {verdicts.fallback.revision.hash} is "
+        f"Revision {observed.target} was taken back, and {verdicts.fallback.revision.hash} is "
         f"there in its place: {why.rstrip('.')} — {reasons.ROLLOUT_REJECTED.remedy} To try the "
-        f"same once more: kubectl annotate controllerrevision {found.revision.name} "
+        f"same once more: kubectl -n {observed.view.meta.namespace} annotate controllerrevision "
+        f"{found.revision.name} "
         f"{marking.REJECTED_ANNOTATION}-"
     )
     return Problem(reasons.ROLLOUT_REJECTED, message, Area.ENGINE)
@@ -223,9 +224,8 @@ def _judge(
 
 
 def _rejected(stored: StoredRevision, rejection: Rejection) -> Conclusion:
-    message = f"revision {stored.revision.hash} is taken back: {rejection.why}"
-    marks = replace(marking.of(stored), rejection=rejection)
-    return Conclusion(stored, marks, reasons.ROLLOUT_REJECTED, message)
+    """Without an event: Stalled has one, with what to do, also after an operator died here."""
+    return Conclusion(stored, replace(marking.of(stored), rejection=rejection))
 
 
 def _pods(observed: Observed, name: str) -> tuple[PodView, ...]:

@@ -98,6 +98,6 @@ def test_what_makes_no_sense_counts_as_nothing(wrong) -> None:
     assert report.read(wrong) == Totals()
 
 
-@pytest.mark.parametrize("text", ["", "x", "-1", "1.2.3", None, 5])
+@pytest.mark.parametrize("text", ["", "x", "-1", "1.2.3", "²", None, 5])
 def test_a_cost_that_is_no_price_counts_as_nothing(text) -> None:
     assert report.read({"standby": {"cost": text}}).cost == 0

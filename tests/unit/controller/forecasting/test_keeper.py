@@ -23,6 +23,7 @@ from warmpod.controller.forecasting.series import SHAPES, Shape
 from warmpod.controller.forecasting.storage import Storage
 from warmpod.controller.kinds import CONFIG_MAP, POD, WARM_MODEL
 from warmpod.controller.kube import ApiError
+from warmpod.controller.parsed import Parsed
 from warmpod.controller.views import PodView
 
 KEY = (NAMESPACE, NAME)
@@ -75,6 +76,7 @@ class World:
         kube: Any = self.kube
         self.forecasts = Forecasts(
             self.cache,
+            Parsed(),
             self,
             Storage(kube),
             self.history,
@@ -86,7 +88,7 @@ class World:
     def put(self, **spec: Any) -> None:
         self.version += 1
         body = warm_model(**spec)
-        body["metadata"]["resourceVersion"] = str(self.version)
+        body["metadata"] |= {"resourceVersion": str(self.version), "generation": self.version}
         self.cache.upsert(WARM_MODEL, body)
 
     def pod(self, name: str, load: Load | None) -> None:
@@ -227,6 +229,53 @@ async def test_one_that_does_not_answer_is_done_without(world: World) -> None:
     world.put(forecast=SPEC)
     await world.pass_step()
     assert world.forecasts.outlook(KEY) is not None
+
+
+async def test_a_new_operator_goes_by_the_last_forecast_until_it_has_its_own(world: World) -> None:
+    """Pods that were asked for ahead do not go for an upgrade of the operator."""
+    made = {"time": "2030-01-01T00:00:00Z", "pods": 3, "followed": True, "samples": 20}
+    world.history = Past()
+    world.begin()
+    world.put(forecast=SPEC, status={"forecast": made})
+    outlook = world.forecasts.outlook(KEY)
+    assert outlook is not None
+    assert (outlook.pods, outlook.trusted, outlook.until) == (3, True, START + 2 * STEP)
+    assert world.forecasts.status(KEY) == made
+    await world.forecasts.sample()
+    await world.forecasts.forecast()
+    assert len(world.tasks) == 1, "it does not wait for the end of a step"
+    outlook = world.forecasts.outlook(KEY)
+    assert outlook is not None
+    assert outlook.pods == 3  # 12 requests, 4 a pod
+    assert (world.forecasts.status(KEY) or {})["samples"] == 0
+
+
+@pytest.mark.parametrize(
+    ("spec", "told"),
+    [({"mode": "Off"}, {"followed": True}), (SPEC, {"followed": False}), (SPEC, {})],
+    ids=["switched off", "not followed", "none made"],
+)
+async def test_a_forecast_that_says_nothing_any_more(
+    world: World, spec: dict[str, Any], told: dict[str, Any]
+) -> None:
+    made = {"time": "2030-01-01T00:00:00Z", "pods": 3, **told} if told else {}
+    world.put(forecast=spec, status={"forecast": made})
+    assert world.forecasts.outlook(KEY) is None
+    assert world.forecasts.status(KEY) == (made if made and spec is SPEC else None)
+
+
+async def test_a_changed_spec_is_judged_at_once(world: World) -> None:
+    world.history = Past()
+    world.begin()
+    world.put(forecast=SPEC)
+    await world.pass_step()
+    await world.forecasts.forecast()
+    assert len(world.tasks) == 1, "the step has not ended"
+    world.put(forecast={**SPEC, "mode": "Observe"})
+    await world.forecasts.forecast()
+    outlook = world.forecasts.outlook(KEY)
+    assert outlook is not None
+    assert outlook.reason == "ForecastObserved"
 
 
 async def test_switched_off_it_is_forgotten(world: World) -> None:

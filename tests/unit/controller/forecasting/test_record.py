@@ -43,7 +43,7 @@ class Days:
         if load is not None:
             self.record.series.add(load, self.now)
         self.now += STEP
-        assert self.record.due(self.now)
+        assert self.record.due(self.model.spec.forecast, self.now)
         self.record.close(self.model, self.now)
         task = self.record.task(60, self.now)
         if task is not None and answer is not None:

@@ -11,7 +11,7 @@ from unit.controller.builders import NOW, PodWrapper, ago, engine
 from warmpod.controller.demand import Demand
 from warmpod.controller.meta import DELETION_COST
 from warmpod.controller.pool import PoolPlan, Situation, decide
-from warmpod.controller.pool.members import WAKE_PATIENCE
+from warmpod.controller.pool.members import OPENING_PATIENCE, WAKE_PATIENCE
 from warmpod.controller.views import PodView
 
 CURRENT, OLD = "current000", "old0000000"
@@ -377,10 +377,51 @@ def test_what_fills_the_pool() -> None:
     assert (found.standby, found.filled) == (4, 2)
 
 
-@pytest.mark.parametrize("text", ["", "soon", "2030-01-01T12:00:00", "9" * 40])
+@pytest.mark.parametrize(
+    "text", ["", "soon", "2030-01-01T12:00:00", "9" * 40, "9999-12-31T23:59:59Z"]
+)
 def test_times_that_somebody_else_wrote_do_not_matter(text: str) -> None:
     pods = [
         engine("a").asleep().annotated(promoted_at=text),
         warm("b").standby(demoted_at=text),
     ]
     decide(situation(pods, 1, 1, sleeping=True, desired=3))
+
+
+def test_a_time_to_come_is_not_waited_for() -> None:
+    """One that another operator has written is at most as far off as its clock."""
+    soon, late = ago(minutes=-1), ago(days=-400)
+    for text, replicas in ((soon, 2), (late, 1)):
+        pods = [warm("a"), warm("b").standby(demoted_at=text)]
+        assert decide(situation(pods, 1, 0, desired=2)).replicas == replicas
+    called = engine("a").asleep().annotated(promoted_at=late)
+    assert decide(situation([called], 1, sleeping=True)).due is None
+
+
+def opening(name: str, opened: str, ready_since: str = ago(minutes=1)) -> PodWrapper:
+    """Its gate is open, and the kubelet does not say so (any more)."""
+    pod = warm_since(name, opened)
+    return pod.condition("Ready", "False", since=ready_since)
+
+
+@pytest.mark.parametrize(
+    ("woken", "expected"),
+    [
+        pytest.param(opening("z", ago(seconds=1)), {"a": "standby"}, id="woken a moment ago"),
+        pytest.param(opening("z", ago(seconds=8)), {"z": "standby"}, id="never Ready"),
+        pytest.param(
+            opening("z", ago(seconds=4), ago(seconds=1)), {"z": "standby"}, id="Ready no more"
+        ),
+    ],
+)
+def test_a_pod_that_has_just_been_woken_keeps_its_role(
+    woken: PodWrapper, expected: dict[str, str]
+) -> None:
+    """The kubelet takes a second to say that it is Ready; a new pod comes at the same time."""
+    found = decide(situation([cold("a"), woken, warm("b")], 2, 1, sleeping=True))
+    assert changes(found) == expected
+
+
+def test_a_pod_whose_gate_is_open_is_looked_at_again_if_it_does_not_become_ready() -> None:
+    found = decide(situation([opening("a", ago(seconds=1))], sleeping=True))
+    assert found.due == NOW - timedelta(seconds=1) + OPENING_PATIENCE

@@ -20,7 +20,13 @@ from warmpod.controller.pool.members import is_serving, is_warm
 from warmpod.controller.views import PodView
 from warmpod.resources.names import REVISION_LABEL, ROLE_LABEL
 
-TIMES = st.sampled_from(["", "nonsense", ago(seconds=1), ago(seconds=20), ago(hours=5)])
+# Anybody who may change pods can write any of these.
+TIMES = st.sampled_from(
+    [
+        *("", "nonsense", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59Z"),
+        *(ago(seconds=1), ago(seconds=20), ago(hours=5), ago(seconds=-5), ago(days=-400)),
+    ]
+)
 KEYS = ["promoted_at", "promoted_from", "demoted_at", "wake_failed_at"]
 STATES: list[Callable[[PodWrapper], PodWrapper]] = [
     lambda pod: pod,
@@ -28,6 +34,10 @@ STATES: list[Callable[[PodWrapper], PodWrapper]] = [
     lambda pod: pod.warm().gone(),
     lambda pod: pod.warm().condition("Ready", "False"),
     lambda pod: pod.warm().condition("warmpod.io/Warm", "True", "Warm", since=ago(hours=7)),
+    *(
+        lambda pod, since=since: pod.condition("warmpod.io/Warm", "True", "Warm", since=since)
+        for since in (ago(seconds=1), "9999-12-31T23:59:59Z")
+    ),
     lambda pod: pod.failed("Evicted"),
     lambda pod: pod.asleep(),
     lambda pod: pod.not_warm("Waking"),

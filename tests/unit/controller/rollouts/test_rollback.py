@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -26,6 +27,7 @@ from warmpod.controller.rollouts import failures, marking, verdict
 from warmpod.controller.rollouts.baseline import Baseline
 from warmpod.controller.rollouts.marking import Marks, Rejection
 from warmpod.controller.rollouts.verdict import FIGURES_DELAY, Verdicts
+from warmpod.controller.transitions import transitions
 from warmpod.resources.deployment import HELD_SECONDS, MIN_READY_SECONDS
 from warmpod.resources.names import REVISION_LABEL
 
@@ -203,8 +205,6 @@ def test_one_as_fast_is_accepted_and_the_others_follow() -> None:
 
 def test_a_slower_one_is_taken_back_with_the_numbers() -> None:
     world = on_trial(warm(SLOW))
-    (event,) = world.plan().events
-    assert (event.type, event.reason) == ("Warning", "RolloutRejected")
     after, plan = settled(world)
     assert verdicts(after).rejected == {world.hash}
     assert revision_of(plan) == OLD.hash
@@ -279,6 +279,34 @@ def test_goldens_are_told_with_what_was_found() -> None:
     assert "said B for A" in message
 
 
+def told(*worlds: World) -> list[tuple[str, str]]:
+    """The warnings when one follows the other: those of the plans, and those of the statuses."""
+    plans = [world.plan() for world in worlds]
+    found = [event for plan in plans for event in plan.events]
+    for previous, new in pairwise(plan.status or {} for plan in plans):
+        found += transitions(previous, new)
+    return [(event.reason, event.message) for event in found if event.type == "Warning"]
+
+
+def test_a_rejection_is_told_once_with_what_to_do() -> None:
+    """The rejected pod is warm at first, and then it is gone."""
+    trial = on_trial(warm(SLOW))
+    after, _ = settled(trial)
+    gone = replace(after, deployment=OLD.deployment, engine_pods=OLD.engine_pods)
+    ((reason, message),) = told(trial, after, gone)
+    assert reason == "RolloutRejected"
+    assert "90 % longer" in message
+    assert "kubectl -n models annotate controllerrevision" in message
+
+
+def test_a_rejection_of_what_was_never_warm_is_told_once() -> None:
+    pod = new_pod().not_warm("GoldenMismatch", "said B for A")
+    trial = replace(on_trial(pod), failing={"uid-new": LONG_AGO})
+    after, _ = settled(trial)
+    gone = replace(rejected(), marks=after.marks)
+    assert [reason for reason, _ in told(trial, after, gone)] == ["RolloutRejected"]
+
+
 # --- What a person may do -------------------------------------------------------------------------
 
 REJECTED = Marks(OLD.hash, rejection=Rejection("slower", 90))
@@ -294,8 +322,13 @@ def test_the_same_spec_once_more_stays_rejected() -> None:
     plan = rejected().plan()
     assert revision_of(plan) == OLD.hash
     message = rejected().conditions()["Stalled"]["message"]
-    assert "kubectl annotate controllerrevision" in message
+    assert "kubectl -n models annotate controllerrevision" in message
     assert "onRegression: Proceed" in message
+
+
+def test_the_same_spec_once_more_is_told_again() -> None:
+    reverted = replace(rejected(), model=OLD.model)
+    assert [reason for reason, _ in told(reverted, rejected())] == ["RolloutRejected"]
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from warmpod.controller.rollouts.marking import Marks
 from warmpod.controller.rollouts.steps import Step
 from warmpod.controller.rollouts.surge import Room
 from warmpod.controller.rollouts.verdict import Verdicts
+from warmpod.controller.transitions import transitions
 from warmpod.resources.deployment import Strategy
 from warmpod.resources.names import ROLE_LABEL
 
@@ -128,12 +129,22 @@ def test_it_is_in_the_conditions_and_the_deployment() -> None:
     full = replace(world, room=FULL)
     reconciling = full.conditions()["Reconciling"]
     assert reconciling["reason"] == "RolloutOneByOne"
-    assert "there are places for 1" in reconciling["message"]
+    assert "There are places for 1" in reconciling["message"]
     assert rolling(full) == {"maxSurge": 0, "maxUnavailable": 1}
     roomy = replace(world, room=FITS)
     assert roomy.conditions()["Reconciling"]["reason"] == "Progressing"
-    assert "there are places for 2" in roomy.conditions()["Reconciling"]["message"]
+    assert "There are places for 2" in roomy.conditions()["Reconciling"]["message"]
     assert rolling(roomy) == {"maxSurge": 1, "maxUnavailable": 0}
+
+
+def test_what_a_rollout_costs_is_told() -> None:
+    marks = {NEW.hash: Marks()}
+    world = replace(NEW, marks=marks).deployed(old(), engine("new").unschedulable("0/1", ago()))
+    roomy, full = (replace(world, room=room).plan().status or {} for room in (FITS, FULL))
+    (event,) = transitions(roomy, full)
+    assert (event.type, event.reason) == ("Normal", "RolloutOneByOne")
+    assert "There are places for 1" in event.message
+    assert transitions(full, full) == ()
 
 
 def rolling(world: World) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
 from warmpod.controller.kube import ApiError, Unreachable
+from warmpod.controller.triggers import identity
 from warmpod.controller.triggers.http import Endpoint
 from warmpod.controller.triggers.reviews import Reviews
 
@@ -123,7 +124,19 @@ async def test_what_does_not_exist_is_told_to_those_only_who_may_know(service: S
     assert await service.post(other) == 403
 
 
-@pytest.mark.parametrize("body", [b"text", b"[]", b'{"id": 1}', b"{}", b'{"id": ""}', b"x" * 5000])
+async def test_what_is_answered_is_what_the_status_will_have(service: Service) -> None:
+    assert await service.post(json={"id": "x" * 300}) == 202
+    assert service.answer == {"id": identity("x" * 300)}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        *(b"text", b"[]", b'{"id": 1}', b"{}", b'{"id": ""}', b"x" * 5000, b"[" * 500_000),
+        # Half a character: the API server would store another text than the one that was asked for.
+        *(b'{"id": "\\ud800"}', b'{"id": "' + b"\\ud800" * 200 + b'"}'),
+    ],
+)
 async def test_bodies_that_cannot_be_read(service: Service, body: bytes) -> None:
     assert await service.post(data=body) == 400
     assert service.posted == []

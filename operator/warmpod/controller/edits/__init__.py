@@ -1,0 +1,1 @@
+"""Changes that others make to the objects that a WarmModel owns."""
