@@ -2,7 +2,9 @@
 """Builds the images whose sources have changed and pushes all of them.
 
     hack/images.py [--no-push] [NAME...]
+    hack/images.py [--no-push] engine [--base REF] [--cache DIRECTORY|REF]
 
+The second one makes the precompiled engine image (docs/fast-start.md).
 Environment: REGISTRY (default: the local cluster's), WARMPOD_WHEELS.
 """
 
@@ -10,24 +12,36 @@ import argparse
 import fcntl
 from typing import TextIO
 
-from devtools import images, places, push, steps
+from devtools import engine_image, images, places, push, steps
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("name", nargs="*", help="; ".join(images.RECIPES))
+    parser.add_argument("name", nargs="*", help="; ".join([*images.RECIPES, engine_image.NAME]))
     parser.add_argument("--no-push", action="store_true", help="only build")
+    parser.add_argument(
+        "--base",
+        default=engine_image.DEFAULT_BASE,
+        help="of `engine`: an image with vLLM, or one of the names above (%(default)s)",
+    )
+    parser.add_argument(
+        "--cache", default="", help="of `engine`: a directory with `published`, or an image"
+    )
     arguments = parser.parse_args()
     names = arguments.name or list(images.RECIPES)
-    if unknown := sorted(set(names) - set(images.RECIPES)):
-        parser.error(f"no image {', '.join(unknown)}; choose from {', '.join(images.RECIPES)}")
+    known = [*images.RECIPES, engine_image.NAME]
+    if unknown := sorted(set(names) - set(known)):
+        parser.error(f"no image {', '.join(unknown)}; choose from {', '.join(known)}")
     places.CACHE.mkdir(parents=True, exist_ok=True)
     with (places.CACHE / "images.lock").open("w") as lock:
         wait_for(lock)
         for name in names:
-            image = images.ensure(name)
+            if name == engine_image.NAME:
+                image = engine_image.build(arguments.base, arguments.cache)
+            else:
+                image = images.ensure(name)
             if not arguments.no_push:
                 push_image(image)
 

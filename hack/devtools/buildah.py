@@ -14,6 +14,7 @@ STORAGE = (
     "--runroot", "/run/warmpod-buildah",
     "--storage-driver", "overlay",
 )  # fmt: skip
+LOADED = Path("/run/warmpod-layout")
 CERTIFICATES = Path("/etc/ssl/certs")
 # Where Debian's Python looks for packages: the base has no pip of its own.
 PIP_IN_BASE = "/usr/lib/python3/dist-packages/pip"
@@ -36,10 +37,12 @@ class Build:
     context: Path
     arguments: dict[str, str] = field(default_factory=dict)
     volumes: dict[Path, str] = field(default_factory=dict)
+    contexts: dict[str, str] = field(default_factory=dict)  # further ones, by name
 
     def flags(self) -> list[str]:
         flags = [f"--build-arg={key}={value}" for key, value in self.arguments.items()]
         flags += [f"--volume={source}:{target}" for source, target in self.volumes.items()]
+        flags += [f"--build-context={name}={place}" for name, place in self.contexts.items()]
         # The same files give the same layers, whenever they are built.
         return [*flags, "--timestamp=0", f"--file={self.containerfile}"]
 
@@ -60,6 +63,26 @@ def build_layout(layout: Path, source: Build) -> None:
 def save(name: str, layout: Path) -> None:
     """Writes an image from buildah's storage as an OCI layout."""
     _run("push", "--compression-format=zstd", name, f"oci:{layout}")
+
+
+def load(layout: Path, name: str) -> None:
+    """Brings an OCI layout's image into buildah's storage, under a name."""
+    # buildah makes a name of the path first, and fails at one with a dot before a word.
+    LOADED.unlink(missing_ok=True)
+    LOADED.symlink_to(layout)
+    _run("tag", output("pull", "--quiet", f"oci:{LOADED}").strip(), name)
+    _run("rmi", f"localhost{LOADED}")  # the name alone
+    LOADED.unlink()
+
+
+def save_plain(name: str, layout: Path) -> None:
+    """Writes an image as an OCI layout with layers that are not compressed."""
+    _run("push", "--disable-compression", name, f"oci:{layout}")
+
+
+def output(command: str, *arguments: str) -> str:
+    """What a command of buildah prints."""
+    return run("buildah", *STORAGE, command, *arguments, env=_environment())
 
 
 def remove_unused() -> None:
@@ -96,7 +119,7 @@ def _pip_package() -> Path:
 
 
 def _run(command: str, *arguments: str) -> None:
-    run("buildah", *STORAGE, command, *arguments, env=_environment())
+    output(command, *arguments)
 
 
 def _attempt(command: str, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -100,7 +100,13 @@ RECIPES = {
         containerfile="images/operator/Containerfile",
     ),
     "engine-sim": Recipe(
-        sources=("images/engine-sim", "tests/simulator/engine_sim", "tests/simulator/vllm"),
+        sources=(
+            "images/engine-sim",
+            "tests/simulator/engine_sim",
+            "tests/simulator/nvidia-smi",
+            "tests/simulator/site",
+            "tests/simulator/vllm",
+        ),
         make=_build,
         containerfile="images/engine-sim/Containerfile",
         parent="operator",

@@ -1,5 +1,9 @@
 """Entry of the launcher; Python looks for the package in the directory of this file first."""
 
-from warmpod.launcher.main import main
+from warmpod.firstprocess import end_when_told
+
+end_when_told()
+
+from warmpod.launcher.main import main  # noqa: E402
 
 raise SystemExit(main())
