@@ -1,4 +1,4 @@
-"""Here: `pack`, `next`. On the machine with the GPU: `receive`, `wait`, `again`.
+"""Here: `pack`, `next`, `table`. On the machine with the GPU: `receive`, `wait`, `again`.
 
 python -m gpu pack                    make all pieces, in ~/.cache/warmpod/gpu/pieces
 python -m gpu next FIRST COUNT DIR    leave the tree and these pieces in DIR, for one transfer
@@ -6,6 +6,7 @@ python -m gpu receive DIR             take what has come, and go on with what ca
 python -m gpu wait SECONDS [OUT]      tell what is done, until all is; leave the report in OUT;
                                       --until STEP: until that one has ended
 python -m gpu again STEP...           end what runs, and do these steps again
+python -m gpu table REPORT            the tables of docs/benchmarks.md, from gpu.json of `wait`
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ def main() -> int:
             return _receive(arguments.directory)
         case "wait":
             return _wait(arguments.seconds, arguments.out, arguments.until)
+        case "table":
+            _table(arguments.report)
         case "again" | "run" | "step":
             _work(arguments.command, arguments.step)
     return 0
@@ -38,7 +41,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(dest="command", required=True)
     pack = commands.add_parser("pack")
-    pack.add_argument("--piece-mib", type=int, default=58)
+    pack.add_argument("--piece-mib", type=int, default=53)
     following = commands.add_parser("next")
     following.add_argument("first", type=int)
     following.add_argument("count", type=int)
@@ -48,6 +51,7 @@ def _parser() -> argparse.ArgumentParser:
     wait.add_argument("seconds", type=float)
     wait.add_argument("out", type=Path, nargs="?")
     wait.add_argument("--until", default="", help="this step has ended")
+    commands.add_parser("table").add_argument("report", type=Path)
     for name in ("again", "run", "step"):
         commands.add_parser(name).add_argument("step", nargs="*")
     return parser
@@ -93,6 +97,12 @@ def _wait(seconds: float, out: Path | None, until: str) -> int:
     if out:
         report.save(steps.STEPS, out)
     return 0 if over else 3
+
+
+def _table(path: Path) -> None:
+    from gpu import table
+
+    print(table.markdown(json.loads(path.read_text())))
 
 
 def _work(command: str, names: list[str]) -> None:

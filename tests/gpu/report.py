@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import tarfile
 import time
@@ -52,5 +53,7 @@ def save(steps: Sequence[Step], directory: Path) -> None:
     (directory / REPORT).write_text(json.dumps(found, indent=1) + "\n")
     with tarfile.open(directory / LOGS, "w:gz") as tar:
         for place in (machine.STEPS, machine.CLUSTER_LOGS):
-            if place.exists():
-                tar.add(place, arcname=place.name)
+            for path in place.rglob("*"):
+                # Logs of pods go with their pods, also while they are read.
+                with contextlib.suppress(FileNotFoundError):
+                    tar.add(path, arcname=path.relative_to(place.parent), recursive=False)

@@ -30,13 +30,15 @@ _POLL_S = 0.2
 class Step:
     """`needs` are steps that have to be done before, `bundles` archives that have to be there.
 
-    Nothing else runs beside a step that is `alone`: it measures."""
+    Nothing else runs beside a step that is `alone`: it measures. One that takes longer than
+    `limit_s` seconds has failed."""
 
     name: str
     run: Callable[[], JsonObject]
     needs: tuple[str, ...] = ()
     bundles: tuple[str, ...] = ()
     alone: bool = False
+    limit_s: int | None = None
 
 
 def next_step(
@@ -95,13 +97,32 @@ def log_of(name: str) -> Path:
 
 
 def run_one(step: Step) -> None:
-    """Does a step in this process."""
+    """Does a step in this process. What it has written of its result stays if it fails."""
     started = time.monotonic()
+    write(step.name, {"state": RUNNING})
     record: JsonObject = {"state": FAILED}
     try:
-        record = {"state": DONE, "result": step.run()}
+        with _at_most(step.limit_s):
+            record = {"state": DONE, "result": step.run()}
     finally:
-        write(step.name, record | {"seconds": round(time.monotonic() - started, 2)})
+        seconds = round(time.monotonic() - started, 2)
+        write(step.name, read(step.name) | record | {"seconds": seconds})
+
+
+@contextmanager
+def _at_most(seconds: int | None) -> Iterator[None]:
+    """Ends the block by a TimeoutError, so that it can tidy up."""
+
+    def over(*_: object) -> None:
+        raise TimeoutError(f"not done within {seconds} s")
+
+    if seconds is not None:
+        signal.signal(signal.SIGALRM, over)
+        signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
 
 
 def run_all(steps: Sequence[Step]) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import platform
 import subprocess
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,10 @@ GPUS = "nvidia.com/gpu"
 # One GPU is handed out several times: pods find it by themselves, and divide its memory by their
 # arguments.
 SHARES = 4
+# Longest pass: repeats for which there is no time are left out.
+MINUTES = float(os.environ.get("WARMPOD_GPU_MINUTES", "20"))
+# Seconds after a measurement's time is over until it counts as failed.
+GRACE_S = 240
 
 _TORCH = "import torch; torch.cuda.get_device_name(); print(torch.__version__)"
 _MODULES = "vllm._custom_ops, vllm.v1.engine.core, vllm.entrypoints.openai.api_server"
@@ -95,16 +99,23 @@ def _output(*command: str, env: dict[str, str] | None = None) -> str:
     return completed.stdout.strip()
 
 
-def _measured(name: str) -> Callable[[], JsonObject]:
-    """A function of `measure`, which needs packages that have arrived when it is called."""
+def _measured(name: str, place: str, budget_s: float) -> Step:
+    """`place`: module and function, which need packages that have arrived when it is called."""
+    budget_s *= MINUTES / 20
 
     def run() -> JsonObject:
-        from gpu import measure
+        from gpu import pods, setting
+        from gpu.results import Results
+        from support.api import Api
 
-        found: JsonObject = getattr(measure, name)(measure.Setting(MODEL))
-        return found
+        module, _, function = place.partition(":")
+        api, results = Api(machine.KUBECONFIG), Results(name, budget_s)
+        pods.ensure_operator(api)
+        measure = getattr(importlib.import_module(f"gpu.{module}"), function)
+        measure(api, setting.Setting(MODEL), results)
+        return results.found
 
-    return run
+    return Step(name, run, PREPARED, alone=True, limit_s=int(budget_s) + GRACE_S)
 
 
 PREPARED = ("import", "image", "operator", "weights")
@@ -124,19 +135,26 @@ PREPARATION = (
     Step("operator", install_operator, needs=("cluster", "unpack-operator")),
 )
 
+# By value: a pass that breaks off has the most wanted figures. Each one makes what it needs, so any
+# may fail, and each can be had alone. The seconds are those of a pass of 20 minutes.
 MEASUREMENTS = (
-    Step("plain-first", _measured("plain_start"), PREPARED, alone=True),
-    Step("warm-first", _measured("first_pod"), PREPARED, alone=True),
-    Step("warm-second", _measured("second_pod"), ("warm-first",), alone=True),
-    Step("warm-again", _measured("next_boot"), ("warm-first",), alone=True),
-    Step("plain", _measured("plain_start"), PREPARED, alone=True),
+    _measured("warm-first", "warm_starts:first_pod", 150),
+    _measured("warm-second", "warm_starts:second_pods", 200),
+    _measured("forked", "warm_starts:forked", 170),
+    _measured("forked-profile", "warm_starts:forked_profile", 175),
+    _measured("plain-first", "plain_starts:first_start", 150),
+    _measured("plain", "plain_starts:later_starts", 130),
+    _measured("sleep", "sleeping:wakes", 140),
+    _measured("switch", "sleeping:switches", 95),
+    _measured("cycles", "sleeping:cycles", 65),
 )
 
 
 def wanted(names: str) -> tuple[Step, ...]:
-    """The preparation, and the measurements of these names; all of them if none is named."""
-    chosen = names.split() or [step.name for step in MEASUREMENTS]
-    return (*PREPARATION, *(step for step in MEASUREMENTS if step.name in chosen))
+    """The preparation, and the measurements of these names in their order; all if none is named."""
+    known = {step.name: step for step in MEASUREMENTS}
+    chosen = [known[name] for name in names.split() if name in known]
+    return (*PREPARATION, *(chosen or MEASUREMENTS))
 
 
 STEPS = wanted(os.environ.get("WARMPOD_GPU_MEASURE", ""))

@@ -1,13 +1,13 @@
 """What is made on the machine from what was brought there."""
 
-import json
 import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
 import pytest
 
-from gpu import bundles, engine_image, machine, measure, pack, steps, weights
+from gpu import bundles, engine_image, machine, pack, steps, weights
 
 
 def test_a_lacking_program_runs_with_its_own_libraries(
@@ -44,6 +44,15 @@ def test_wheels_become_one_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     assert (machine.ENGINE / "bin" / "vllm").stat().st_mode & 0o111
 
 
+def test_the_engine_names_its_interpreter(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setattr(machine, "WHEELS", tmp_path)
+    monkeypatch.setattr(machine, "ENGINE", tmp_path / "engine")
+    engine_image.unpack_wheels()
+    program = (machine.ENGINE / "bin" / "vllm").read_text()
+    assert program.splitlines()[0] == f"#!{sys.executable}"
+    compile(program, "vllm", "exec")
+
+
 def test_every_mount_of_the_engine_has_its_volume():
     volumes = {volume["name"] for volume in engine_image.volumes()}
     assert {mount["name"] for mount in engine_image.volume_mounts()} == volumes
@@ -63,15 +72,6 @@ def test_the_model_is_one_that_an_engine_can_read():
     vocabulary = weights.tokenizer(shape.vocabulary)["model"]["vocab"]
     assert sorted(vocabulary.values()) == list(range(shape.vocabulary))
     assert weights.config(shape)["vocab_size"] == shape.vocabulary
-
-
-def test_the_warm_model_is_valid(tmp_path: Path):
-    from warmpod.api import WarmModel
-
-    (tmp_path / "model.safetensors").write_bytes(b"123")
-    body = measure.Setting(tmp_path).warm_model()
-    body["metadata"] |= {"uid": "1", "generation": 1}
-    assert WarmModel.parse(json.loads(json.dumps(body))).spec.weights.size == 3
 
 
 def test_what_travels_with_every_transfer_is_small(tmp_path: Path):

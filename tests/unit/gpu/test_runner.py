@@ -66,6 +66,37 @@ def test_a_step_leaves_a_record(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     assert runner.read("bad") == {}
 
 
+def test_what_a_step_has_found_outlives_its_failure(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    def half() -> runner.JsonObject:
+        runner.write("half", {"state": RUNNING, "result": {"starts": [1]}})
+        raise AssertionError
+
+    monkeypatch.setattr(machine, "STEPS", tmp_path)
+    with pytest.raises(AssertionError):
+        runner.run_one(Step("half", half))
+    assert runner.read("half")["state"] == FAILED
+    assert runner.read("half")["result"] == {"starts": [1]}
+
+
+def test_a_step_that_takes_too_long_tidies_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    tidied = []
+
+    def stuck() -> runner.JsonObject:
+        try:
+            threading.Event().wait(60)
+        finally:
+            tidied.append(True)
+        return {}
+
+    monkeypatch.setattr(machine, "STEPS", tmp_path)
+    with pytest.raises(TimeoutError):
+        runner.run_one(Step("stuck", stuck, limit_s=1))
+    assert tidied
+    assert runner.read("stuck")["state"] == FAILED
+
+
 def test_all_that_is_ready_runs_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     met = threading.Barrier(2, timeout=20)
 
@@ -105,10 +136,16 @@ def test_what_runs_is_ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     assert process.wait(20) == -signal.SIGTERM
 
 
-def test_only_some_measurements_can_be_wanted():
+def test_only_some_measurements_can_be_wanted_in_an_order_of_their_own():
     names = [step.name for step in steps.wanted("plain warm-first")]
-    assert names[-2:] == ["warm-first", "plain"]
+    assert names[-2:] == ["plain", "warm-first"]
     assert len(names) == len(steps.PREPARATION) + 2
+    assert steps.wanted("") == (*steps.PREPARATION, *steps.MEASUREMENTS)
+
+
+def test_a_measurement_needs_no_other():
+    """One that fails stops none."""
+    assert all(step.needs == steps.PREPARED for step in steps.MEASUREMENTS)
 
 
 def test_steps_need_what_comes_before_them():
