@@ -2,8 +2,9 @@
 
 python -m bench [SUBJECT...]
 
-Subjects: gate, footprint, operator, startup, pull, prefetched, features, promotion, for which
-KUBECONFIG names the local cluster; hashing, restart and residency need no cluster, but root.
+Subjects: gate, footprint, operator, startup, pull, prefetched, features, promotion, churn,
+restarts, for which KUBECONFIG names the local cluster; hashing, restart, residency and
+engine_image need no cluster, but root.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pathlib import Path
 
 from bench import (
     agent_restart,
+    engine_image,
     features,
     gate,
     hashing,
@@ -26,6 +28,7 @@ from bench import (
     prefetched,
     promotion,
     residency,
+    scale_outs,
     startup,
     usage,
 )
@@ -150,6 +153,16 @@ def bench_promotion(api: Api, node: Node) -> JsonObject:
         return promotion.measure(api, node, name)
 
 
+def bench_restarts(api: Api, _node: Node) -> JsonObject:
+    with namespace(api) as name:
+        return scale_outs.while_the_operator_restarts(api, name)
+
+
+def bench_churn(api: Api, _node: Node) -> JsonObject:
+    with namespace(api) as name:
+        return scale_outs.while_endpoints_churn(api, name)
+
+
 def simulated(api: Api, name: str) -> ModelView:
     api.apply(warm_model("bench", name, warmup={}))
     view = ModelView(api, "bench", name)
@@ -174,6 +187,8 @@ SUBJECTS: dict[str, Callable[[Api, Node], JsonObject]] = {
     "prefetched": bench_prefetched,
     "features": bench_features,
     "promotion": bench_promotion,
+    "restarts": bench_restarts,
+    "churn": bench_churn,
 }
 
 
@@ -182,6 +197,7 @@ OF_THE_MACHINE: dict[str, Callable[[], JsonObject]] = {
     "hashing": hashing.measure,
     "restart": agent_restart.measure,
     "residency": residency.measure,
+    "engine_image": engine_image.measure,
 }
 
 

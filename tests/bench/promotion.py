@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import math
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -33,28 +36,34 @@ ENGINE: JsonObject = warm_model(NAME, "none")["spec"]["engine"]
 
 
 def measure(api: Api, node: Node, namespace: str) -> JsonObject:
-    """Quiet, with the endpoints of another Service churning, and without warmpod."""
-    view = _model(api, namespace)
+    """Quiet, without warmpod, and with the endpoints of another Service churning.
+
+    Tells each part as it ends, since all of them together take over an hour."""
+    view = model_with_pool(api, namespace, NAME)
     pid = operator_load.operator_pid(api, node)
     quiet, cost = _series(api, view, pid)
+    parts: JsonObject = {"quiet": summary(quiet)}
+    parts["operator_cpu_ms_per_scale_out_and_in"] = round(1000 * cost / SCALE_OUTS, 1)
+    _tell(parts)
+    parts["plain_deployment_s"] = percentiles(_plain(api, namespace))
+    _tell(parts)
     with Churn(api, namespace):
         churning, _ = _series(api, view, pid)
-    api.delete("WarmModel", NAME, namespace)
-    wait_until("all pods are gone", lambda: not api.list("Pod", namespace), timeout_s=300)
-    return {
-        "quiet": summary(quiet),
-        "churning": summary(churning),
-        "plain_deployment_s": percentiles(_plain(api, namespace)),
-        "operator_cpu_ms_per_scale_out_and_in": round(1000 * cost / SCALE_OUTS, 1),
-    }
+    return {**parts, "churning": summary(churning)}
 
 
-def _model(api: Api, namespace: str) -> ModelView:
-    """Engines are told apart by the second of their start, so the two pods come one by one."""
-    api.apply(warm_model(NAME, namespace))
-    view = ModelView(api, NAME, namespace)
+def _tell(parts: JsonObject) -> None:
+    print(json.dumps(parts), file=sys.stderr, flush=True)
+
+
+def model_with_pool(api: Api, namespace: str, name: str) -> ModelView:
+    """One pod serves, one waits.
+
+    Engines are told apart by the second of their start, so the two come one by one."""
+    api.apply(warm_model(name, namespace))
+    view = ModelView(api, name, namespace)
     view.wait_ready()
-    api.patch("WarmModel", NAME, namespace, {"spec": {"standby": {"replicas": 1}}})
+    api.patch("WarmModel", name, namespace, {"spec": {"standby": {"replicas": 1}}})
     wait_settled(view, 1, 1)
     return view
 
@@ -115,16 +124,17 @@ def summary(promotions: Sequence[Promotion]) -> JsonObject:
 
 
 def percentiles(seconds: Sequence[float]) -> JsonObject:
-    """Each the smallest that as large a part of all is not above."""
+    """By the nearest rank: the smallest that so many of a hundred are not above."""
     ordered = sorted(seconds)
 
-    def at(part: float) -> float:
-        return round(ordered[min(len(ordered) - 1, int(part * len(ordered)))], 3)
+    def at(percent: int) -> float:
+        return round(ordered[math.ceil(len(ordered) * percent / 100) - 1], 3)
 
     return {
         "count": len(ordered),
-        "p50": at(0.5),
-        "p90": at(0.9),
-        "p99": at(0.99),
+        "p50": at(50),
+        "p90": at(90),
+        "p99": at(99),
         "worst": round(ordered[-1], 3),
+        "all": [round(each, 3) for each in seconds],
     }

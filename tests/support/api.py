@@ -21,6 +21,8 @@ SERVER_SIDE_APPLY = "application/apply-patch+yaml"
 MERGE_PATCH = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+# whom the API server takes the tests for, when it writes down who set a field
+MANAGER = "tests"
 
 # plural name and API prefix of every kind that the tests touch
 KINDS: dict[str, tuple[str, str]] = {
@@ -117,7 +119,7 @@ class Api:
         items: list[JsonObject] = answer["items"]
         return items
 
-    def apply(self, body: JsonObject, manager: str = "tests") -> JsonObject:
+    def apply(self, body: JsonObject, manager: str = MANAGER) -> JsonObject:
         metadata = body["metadata"]
         path = resource_path(body["kind"], metadata.get("namespace", ""), metadata["name"])
         return self.request(
@@ -145,7 +147,7 @@ class Api:
         subresource: str = "",
     ) -> JsonObject:
         path = resource_path(kind, namespace, name) + (f"/{subresource}" if subresource else "")
-        return self.request("PATCH", path, body, content_type=content_type)
+        return self.request("PATCH", path, body, content_type=content_type, fieldManager=MANAGER)
 
     def delete(
         self, kind: str, name: str, namespace: str = "", *, policy: str = "Background"

@@ -34,6 +34,7 @@ class Faults:
     tags: bool = True  # ETag
     heeds_if_range: bool = True
     two_lengths: bool = False  # Content-Length, and chunks that hold something more
+    coding: str = ""  # Content-Encoding of every answer with content
     more: int = 0  # bytes more than the file has, in chunks
     silent: bool = False  # headers never come
     location: str | None = None  # where every answer leads
@@ -133,11 +134,15 @@ class FileHandler(BaseHTTPRequestHandler):
 
     def send_body(self, status: int, body: bytes, headers: dict[str, str]) -> None:
         self.send_response(status)
-        for name, value in {**headers, "Content-Length": str(len(body))}.items():
+        for name, value in {**headers, **self._coding(), "Content-Length": str(len(body))}.items():
             self.send_header(name, value)
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(body)
+
+    def _coding(self) -> dict[str, str]:
+        coding = self.server.faults.coding
+        return {"Content-Encoding": coding} if coding else {}
 
     def send_file(self, path: Path, headers: dict[str, str]) -> None:
         """The file or the range that was asked for, with the faults that are due."""
@@ -163,7 +168,7 @@ class FileHandler(BaseHTTPRequestHandler):
         framing = {"Transfer-Encoding": "chunked"} if chunked else {}
         if faults.two_lengths or not chunked:
             framing |= length
-        for name, value in {**headers, **framing}.items():
+        for name, value in {**headers, **self._coding(), **framing}.items():
             self.send_header(name, value)
         self.end_headers()
         if self.command == "HEAD":

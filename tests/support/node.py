@@ -82,7 +82,7 @@ class Node:
         launcher = self.container_pid(pod_uid, "engine")
 
         def child() -> int | None:
-            found = [pid for pid in children(launcher) if is_alive(pid)]
+            found = [p for p in children(launcher) if is_alive(p) and not is_fork_server(p)]
             return found[0] if found else None
 
         pid = wait_until("the launcher has started an engine", child, timeout_s=30)
@@ -117,6 +117,15 @@ def children(pid: int) -> list[int]:
 def descendants(pid: int) -> list[int]:
     found = children(pid)
     return found + [grandchild for child in found for grandchild in descendants(child)]
+
+
+def is_fork_server(pid: int) -> bool:
+    """Its engines have its command line, but the name of a plain one."""
+    try:
+        server = b"/forkserver\0" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        return server and Path(f"/proc/{pid}/comm").read_text() != "vllm\n"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def title(pid: int) -> str:

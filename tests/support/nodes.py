@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
 from support.api import STRATEGIC_PATCH, Api, JsonObject
-from support.models import condition_of
+from support.models import ModelView, condition_of
 from support.waiting import wait_until
 
 LABEL = {"tests.warmpod.io/fake": "true"}
@@ -125,6 +125,16 @@ def play(api: Api, pods: Iterable[JsonObject]) -> None:
         type_, reason = REPORTS[pod["metadata"]["labels"]["warmpod.io/component"]]
         if condition_of(pod, type_).get("status") != "True" and pod["spec"].get("nodeName"):
             report(api, pod, type_, reason)
+
+
+def play_until(api: Api, view: ModelView, holds: Callable[[], object]) -> None:
+    """Plays the model's pods until something holds."""
+
+    def played() -> object:
+        play(api, (*view.prefetch_pods(), *view.engine_pods()))
+        return holds()
+
+    wait_until(f"{view.name} gets there", played, timeout_s=150, describe=view.conditions)
 
 
 def report(

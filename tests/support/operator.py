@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -41,6 +42,21 @@ def wait_for(api: Api, replicas: int) -> None:
         )
 
     wait_until(f"{replicas} operator pods are ready", settled, timeout_s=120)
+
+
+@contextmanager
+def restarted(api: Api, after_s: float) -> Iterator[None]:
+    """Its pods go so long after the beginning; left when the new ones are ready."""
+    restart = threading.Timer(after_s, _delete, [api])
+    restart.start()
+    yield
+    restart.join()
+    wait_for(api, 1)
+
+
+def _delete(api: Api) -> None:
+    for pod in pods(api):
+        api.delete("Pod", pod["metadata"]["name"], NAMESPACE)
 
 
 @contextmanager

@@ -27,6 +27,8 @@ class FakeApi:
     uids: list[str] = field(default_factory=list)
     failing: bool = False
     refused: int = 0
+    metadata: dict[str, Any] = field(default_factory=dict)
+    """Of the pod, as patches are answered."""
     delay_seconds: float = 0.0
     warm_models: dict[str, dict[str, Any]] = field(default_factory=dict)
     namespace: dict[str, Any] = field(default_factory=lambda: {"metadata": {}})
@@ -63,7 +65,7 @@ class FakeApi:
             if self.on_patch is not None:
                 await self.on_patch(condition)
             self.patches.append(condition)
-        return web.json_response({})
+        return web.json_response({"metadata": self.metadata})
 
     async def warm_model(self, request: web.Request) -> web.Response:
         found = self.warm_models.get(request.match_info["name"])

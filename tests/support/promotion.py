@@ -18,6 +18,8 @@ from support.waiting import wait_until
 LIMIT_S = 60
 #: kube-proxy writes its rules at most once a second; after that much it has nothing left to write.
 QUIET_S = 2.5
+#: Enough for a request to be noticed that met a pod that was not ready for it.
+SLOW_S = 2.0
 
 
 @dataclass(frozen=True)
