@@ -18,6 +18,7 @@ from support.models import ModelView, warm_model, with_engine
 from support.node import Node, kill
 from support.promotion import (
     QUIET_S,
+    SLOW_S,
     Churn,
     RoleWatch,
     promote,
@@ -34,8 +35,6 @@ Create = Callable[[JsonObject], ModelView]
 # `make bench` makes a hundred of each kind, and has the times.
 SCALE_OUTS = 3
 RESTARTS = 3
-# Enough for a request to be noticed that met a pod that was not ready for it.
-SLOW_S = 2.0
 
 
 @pytest.fixture
@@ -86,11 +85,8 @@ def test_scale_outs_while_the_operator_restarts(api: Api, pooled: ModelView) -> 
     with Traffic(pooled.service_url(), pooled.name, timeout_s=SLOW_S) as traffic:
         for _ in range(RESTARTS):
             for replicas in (2, 1):
-                restart = threading.Timer(chance.uniform(0, 1.5), restart_operator, [api])
-                restart.start()
-                scale(api, pooled, replicas)
-                restart.join()
-                operator.wait_for(api, 1)
+                with operator.restarted(api, chance.uniform(0, 1.5)):
+                    scale(api, pooled, replicas)
                 wait_settled(pooled, replicas, 1)
     assert traffic.failures == []
 
@@ -177,8 +173,3 @@ def answers(view: ModelView) -> bool:
         return bool(complete(view.service_url(), view.name, timeout_s=2))
     except requests.RequestException:
         return False
-
-
-def restart_operator(api: Api) -> None:
-    for pod in operator.pods(api):
-        api.delete("Pod", pod["metadata"]["name"], operator.NAMESPACE)

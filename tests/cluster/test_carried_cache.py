@@ -1,0 +1,53 @@
+"""A compile cache that the command line builds and pushes, and that a new WarmModel starts with."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from typer.testing import CliRunner
+
+from support.api import Api, JsonObject
+from support.images import REGISTRY
+from support.models import ModelView, knobs, warm_model, with_engine
+from support.waiting import wait_until
+from warmpod.cli.cache_build import temporary_name
+from warmpod.cli.main import app
+
+NAME = "cached"
+SIM = {"first_seconds": 0.05, "load_seconds": 1, "driver": "550.1"}
+
+
+def model(namespace: str, **cache: Any) -> JsonObject:
+    made = warm_model(NAME, namespace, compileCache=cache)
+    return with_engine(made, args=["--max-model-len=1024"], env=knobs(**SIM))
+
+
+def test_what_is_built_is_hit(
+    api: Api,
+    kubeconfig: Path,
+    create: Callable[[JsonObject], ModelView],
+    namespace: str,
+    tmp_path: Path,
+) -> None:
+    reference = f"{REGISTRY}/warmpod/cache-{namespace}:1.0"
+    file = tmp_path / "model.yaml"
+    file.write_text(json.dumps(model(namespace, store="Image", image=reference)))
+    runner = CliRunner(env={"KUBECONFIG": str(kubeconfig)})
+    built = runner.invoke(app, ["cache", "build", "-f", str(file), reference])
+    assert built.exit_code == 0, built.output
+    pinned = built.stdout.strip()
+    assert pinned.startswith(f"{reference}@sha256:")
+    assert api.find("WarmModel", temporary_name(NAME), namespace) is None
+
+    view = create(model(namespace, store="Image", image=pinned))
+
+    def recorded() -> JsonObject | None:
+        found = view.get().get("status", {}).get("lastStartups", [])
+        return found[0] if found else None
+
+    startup = wait_until("a start-up is told", recorded, timeout_s=120, describe=view.conditions)
+    assert startup is not None
+    assert startup["compile"] == "hit", startup
