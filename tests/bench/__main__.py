@@ -3,8 +3,8 @@
 python -m bench [SUBJECT...]
 
 Subjects: gate, footprint, operator, startup, pull, prefetched, features, promotion, churn,
-restarts, for which KUBECONFIG names the local cluster; hashing, restart, residency and
-engine_image need no cluster, but root.
+restarts, compile_cache, for which KUBECONFIG names the local cluster; hashing, restart, residency
+and engine_image need no cluster, but root.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pathlib import Path
 
 from bench import (
     agent_restart,
+    compile_cache,
     engine_image,
     features,
     gate,
@@ -163,6 +164,11 @@ def bench_churn(api: Api, _node: Node) -> JsonObject:
         return scale_outs.while_endpoints_churn(api, name)
 
 
+def bench_compile_cache(api: Api, _node: Node) -> JsonObject:
+    with namespace(api) as name:
+        return compile_cache.measure(api, name)
+
+
 def simulated(api: Api, name: str) -> ModelView:
     api.apply(warm_model("bench", name, warmup={}))
     view = ModelView(api, "bench", name)
@@ -189,6 +195,7 @@ SUBJECTS: dict[str, Callable[[Api, Node], JsonObject]] = {
     "promotion": bench_promotion,
     "restarts": bench_restarts,
     "churn": bench_churn,
+    "compile_cache": bench_compile_cache,
 }
 
 

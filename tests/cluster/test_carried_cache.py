@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from support.api import Api, JsonObject
 from support.images import REGISTRY
 from support.models import ModelView, knobs, warm_model, with_engine
-from support.waiting import wait_until
+from support.startups import Startups
 from warmpod.cli.cache_build import temporary_name
 from warmpod.cli.main import app
 
@@ -44,10 +44,5 @@ def test_what_is_built_is_hit(
 
     view = create(model(namespace, store="Image", image=pinned))
 
-    def recorded() -> JsonObject | None:
-        found = view.get().get("status", {}).get("lastStartups", [])
-        return found[0] if found else None
-
-    startup = wait_until("a start-up is told", recorded, timeout_s=120, describe=view.conditions)
-    assert startup is not None
+    (startup,) = Startups(view).next()
     assert startup["compile"] == "hit", startup

@@ -12,6 +12,7 @@ from support.api import Api, JsonObject
 from support.compile_caches import broken
 from support.events import events_of
 from support.models import ModelView, knobs, warm_model, with_engine
+from support.startups import Startups
 from support.waiting import wait_until
 from warmpod.compilecache import entry as entries
 from warmpod.compilecache import layout
@@ -32,28 +33,10 @@ class Life:
         self._create = create
         model = warm_model("cached", namespace, replicas=replicas, compileCache={"store": "Node"})
         self._model = with_engine(model, args=ARGS, env=knobs(**SIM))
-        self._known: set[str] = set()
         self.view = create(self._model)
+        self.startups = Startups(self.view)
         uid = self.view.get()["metadata"]["uid"]
         self.root = Path(CACHE_ROOT) / namespace / uid
-
-    def started(self, pods: int = 1) -> list[JsonObject]:
-        """What the status tells of so many start-ups that it has not told before."""
-
-        def recorded() -> list[JsonObject] | None:
-            found = self.view.get().get("status", {}).get("lastStartups", [])
-            new = [each for each in found if each["pod"] not in self._known]
-            return new if len(new) >= pods else None
-
-        new = wait_until(
-            f"{pods} start-ups are told",
-            recorded,
-            timeout_s=START_S,
-            describe=self.view.conditions,
-        )
-        assert new is not None
-        self._known |= {each["pod"] for each in new}
-        return new
 
     def start_again(self) -> JsonObject:
         """Another pod takes the place of the one that is there."""
@@ -64,14 +47,14 @@ class Life:
             describe=self.view.conditions,
         )
         self.view.api.delete("Pod", self.view.engine_pod()["metadata"]["name"], self.view.namespace)
-        (startup,) = self.started()
+        (startup,) = self.startups.next()
         return startup
 
     def change(self, **engine: Any) -> JsonObject:
         """One pod, with other settings than the first ones."""
         self._model["spec"]["replicas"] = 1
         self._create(with_engine(self._model, **engine))
-        (startup,) = self.started()
+        (startup,) = self.startups.next()
         self.view.wait_ready(timeout_s=START_S)
         return startup
 
@@ -135,7 +118,7 @@ def is_hit(startup: JsonObject) -> bool:
 def test_the_cache_of_a_node(api: Api, create: Create, namespace: str) -> None:
     # Two pods at once on an empty store: both compile, one of them is kept, and whole.
     life = Life(create, namespace, replicas=2)
-    for startup in life.started(pods=2):
+    for startup in life.startups.next(pods=2):
         assert is_miss(startup, "nothing is stored yet")
     life.wait_event("CompileCacheMiss", "nothing is stored yet")
     (first,) = life.wait_entries(1)
