@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from gpu import kinds
 from gpu.setting import Setting
 from support.api import Api, JsonObject, resource_path
 
@@ -30,6 +31,9 @@ def test_every_object_is_accepted(
         sleeper,
         setting.sleeper(standby=2),
         promoted,
+        kinds.fp8_model(setting),
+        kinds.lora_model(setting),
+        kinds.two_gpus_model(setting),
     ]
     for body in [*models, *setting.plain_objects()]:
         try_out(api, namespace, body)

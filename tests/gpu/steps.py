@@ -16,8 +16,7 @@ from gpu.runner import Step
 
 JsonObject = dict[str, Any]
 
-SHAPE = os.environ.get("WARMPOD_GPU_SHAPE", "1b")
-MODEL = machine.MODELS / f"llama-{SHAPE}"
+MODEL = machine.MODELS / f"llama-{weights.CHOSEN}"
 GPUS = "nvidia.com/gpu"
 # One GPU is handed out several times: pods find it by themselves, and divide its memory by their
 # arguments.
@@ -50,7 +49,7 @@ def describe_machine() -> JsonObject:
 
 
 def write_weights() -> JsonObject:
-    return weights.write(weights.SHAPES[SHAPE], MODEL) | {"shape": SHAPE}
+    return weights.write(weights.SHAPES[weights.CHOSEN], MODEL) | {"shape": weights.CHOSEN}
 
 
 def unpack(bundle: str) -> JsonObject:
@@ -149,10 +148,19 @@ MEASUREMENTS = (
     _measured("cycles", "sleeping:cycles", 65),
 )
 
+# Other kinds of the engine, which a pass has no time for: only by name.
+KINDS = (
+    _measured("fp8", "kinds:fp8", 150),
+    _measured("gptq", "kinds:gptq", 150),
+    _measured("awq", "kinds:awq", 150),
+    _measured("lora", "kinds:lora", 150),
+    _measured("two-gpus", "kinds:two_gpus", 150),
+)
+
 
 def wanted(names: str) -> tuple[Step, ...]:
-    """The preparation, and the measurements of these names in their order; all if none is named."""
-    known = {step.name: step for step in MEASUREMENTS}
+    """The preparation, and the measurements of these names in their order; without names a pass."""
+    known = {step.name: step for step in (*MEASUREMENTS, *KINDS)}
     chosen = [known[name] for name in names.split() if name in known]
     return (*PREPARATION, *(chosen or MEASUREMENTS))
 

@@ -19,6 +19,13 @@ STARTS = {
     "forked": "WarmModel, next boot, forked",
     "forked-profile": "the same, and the options below",
 }
+KINDS = {
+    "fp8": "FP8, made as it is read",
+    "gptq": "GPTQ, 4 bits",
+    "awq": "AWQ, 4 bits",
+    "lora": "LoRA adapter",
+    "two-gpus": "two GPUs",
+}
 SWITCHES = {
     "one_after_the_other": "one after the other",
     "weights_beside": "weights of one come while those of the other go",
@@ -34,7 +41,7 @@ WAKE = {
 def markdown(records: Mapping[str, JsonObject]) -> str:
     """`records`: by step, as the report has them; what is not there is left out."""
     found = {name: record.get("result") or {} for name, record in records.items()}
-    parts = (_starts, _phases, _wakes, _switches, _cycles, _features)
+    parts = (_starts, _phases, _kinds_of_engines, _wakes, _switches, _cycles, _features)
     return "\n\n".join("\n".join(lines) for part in parts if (lines := list(part(found))))
 
 
@@ -104,6 +111,22 @@ def _lengths(starts: Sequence[JsonObject]) -> dict[str, float]:
     return {name: statistics.median(each.get(name, 0.0) for each in sums) for name in names}
 
 
+def _kinds_of_engines(found: Mapping[str, JsonObject]) -> Iterator[str]:
+    rows = {name: starts for name in KINDS if (starts := _list(found, name, "starts"))}
+    if not rows:
+        return
+    yield "| engine | first pod: first answer, s | compile | next boots, s | compile | engine |"
+    yield "|---|---:|---|---|---|---|"
+    for name, (first, *_) in rows.items():
+        boots = _list(found, name, "boots")
+        compiled = _kinds(_told(start["compile"], start.get("compile_why")) for start in boots)
+        yield (
+            f"| {KINDS[name]} | {_each([first['to_answer_s']])} | {first['compile']} "
+            f"| {_each(_values(boots, 'to_answer_s'))} | {compiled} "
+            f"| {_kinds(_engine(start) for start in boots)} |"
+        )
+
+
 def _wakes(found: Mapping[str, JsonObject]) -> Iterator[str]:
     wakes = _list(found, "sleep", "wakes")
     if not wakes:
@@ -140,7 +163,8 @@ def _cycles(found: Mapping[str, JsonObject]) -> Iterator[str]:
 
 
 def _features(found: Mapping[str, JsonObject]) -> Iterator[str]:
-    columns = {name: times for name in STARTS if (times := found.get(name, {}).get("features"))}
+    names = (*STARTS, *KINDS)
+    columns = {name: times for name in names if (times := found.get(name, {}).get("features"))}
     if not columns:
         return
     heads = (f"`{name}`: first | later | ratio" for name in columns)

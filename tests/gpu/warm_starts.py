@@ -85,14 +85,14 @@ def forked_profile(api: Api, setting: Setting, results: Results) -> None:
 def _boots(api: Api, body: JsonObject, results: Results) -> None:
     results.note(args=body["spec"]["engine"]["args"], env=body["spec"]["engine"]["env"])
     with GpuMemory() as memory:
-        pod = pods.only_pod(api, _roll_out(api, body))
+        pod = pods.only_pod(api, roll_out(api, body))
         results.note(pod_start=told_by(api, pod, memory))
     for _ in results.repeats(REPEATS):
         results.add("starts", next_boot(api, pod))
     pods.engine_log(pod)
 
 
-def _roll_out(api: Api, body: JsonObject) -> ModelView:
+def roll_out(api: Api, body: JsonObject) -> ModelView:
     """Applies it and waits until its one pod serves; at once where it does already."""
     pods.ensure_namespace(api, WARM)
     view = ModelView(api, NAME, WARM)
@@ -144,7 +144,7 @@ def timeline_of(api: Api, pod: JsonObject, before: str) -> JsonObject:
 
 def _running(api: Api, setting: Setting) -> ModelView:
     """The WarmModel of `first_pod`, made anew where it is not there or has become another one."""
-    view = _roll_out(api, setting.warm_model())
+    view = roll_out(api, setting.warm_model())
     pods.only_pod(api, view)
     return view
 

@@ -1,5 +1,6 @@
 """What is made on the machine from what was brought there."""
 
+import math
 import subprocess
 import sys
 import zipfile
@@ -62,12 +63,7 @@ def test_every_mount_of_the_engine_has_its_volume():
 
 def test_the_model_is_one_that_an_engine_can_read():
     shape = weights.SHAPES["1b"]
-    count = 0
-    for _, dimensions in weights.tensors(shape):
-        size = 1
-        for dimension in dimensions:
-            size *= dimension
-        count += size
+    count = sum(math.prod(tensor.dimensions) for tensor in weights.tensors(shape))
     assert 1.23e9 < count < 1.25e9  # as many parameters as Llama 3.2 1B
     vocabulary = weights.tokenizer(shape.vocabulary)["model"]["vocab"]
     assert sorted(vocabulary.values()) == list(range(shape.vocabulary))

@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 
-from gpu import machine, report, sleeping, table
+from gpu import kinds, machine, report, sleeping, table, weights
 from gpu.readings import GpuMemory, of_log, of_timeline
 from gpu.results import Results
 from gpu.setting import LEAN_ARGUMENTS, Setting
+from gpu.weights import Content, Form, Shape
 from warmpod.api import WarmModel
 
 JsonObject = dict[str, Any]
@@ -44,6 +45,9 @@ def test_a_warm_model_of_each_measurement_is_valid(setting: Setting):
         setting.warm_model(forked=True),
         setting.warm_model(forked=True, lean=True),
         setting.sleeper(2),
+        kinds.fp8_model(setting),
+        kinds.lora_model(setting),
+        kinds.two_gpus_model(setting),
     ]
     for body in bodies:
         body["metadata"] |= {"uid": "1", "generation": 1}
@@ -203,11 +207,55 @@ def test_every_measurement_names_a_function():
 
     source = inspect.getsource(steps)
     places = [line.split('"')[3] for line in source.splitlines() if "    _measured(" in line]
-    assert len(places) == len(steps.MEASUREMENTS)
+    assert len(places) == len(steps.MEASUREMENTS) + len(steps.KINDS)
     for place in places:
         module, _, function = place.partition(":")
         measure = getattr(importlib.import_module(f"gpu.{module}"), function)
         assert list(inspect.signature(measure).parameters) == ["api", "setting", "results"]
+
+
+def test_what_a_pass_has_no_time_for_is_measured_by_name():
+    from gpu import steps
+
+    names = [step.name for step in steps.wanted("awq warm-first")]
+    assert names[-2:] == ["awq", "warm-first"]
+    assert "awq" not in [step.name for step in steps.wanted("")]
+
+
+SHAPE = Shape(1024, 2048, 2, 16, 8, 500, tied=False)
+
+
+@pytest.mark.parametrize(
+    ("form", "packed", "bits"),
+    [
+        (Form.BF16, {"weight": (1024, 2048)}, 16),
+        (
+            Form.GPTQ,
+            {"qweight": (256, 1024), "qzeros": (16, 128), "scales": (16, 1024), "g_idx": (2048,)},
+            4,
+        ),
+        (Form.AWQ, {"qweight": (2048, 128), "qzeros": (16, 128), "scales": (16, 1024)}, 4),
+    ],
+)
+def test_a_matrix_is_packed_as_its_form_asks(
+    form: Form, packed: dict[str, tuple[int, ...]], bits: int
+):
+    """The one from 2048 inputs to 1024 outputs."""
+    prefix = "model.layers.1.mlp.down_proj."
+    found = [each for each in weights.tensors(SHAPE, form) if each.name.startswith(prefix)]
+    assert {each.name.removeprefix(prefix): each.dimensions for each in found} == packed
+    numbers = [each for each in found if each.content in (Content.RANDOM, Content.WORDS)]
+    assert [each.size for each in numbers] == [2048 * 1024 * bits // 8]
+    said = weights.config(SHAPE, form).get("quantization_config", {"bits": 16})
+    assert said["bits"] == bits
+
+
+def test_an_adapter_fits_the_model():
+    tensors = {each.name: each.dimensions for each in weights.adapter_tensors(SHAPE)}
+    prefix = "base_model.model.model.layers.1.self_attn.v_proj."
+    assert tensors[f"{prefix}lora_A.weight"] == (weights.RANK, 1024)
+    assert tensors[f"{prefix}lora_B.weight"] == (512, weights.RANK)
+    assert len(tensors) == 2 * 2 * 2
 
 
 def start(answer: float, *phases: tuple[str, float]) -> JsonObject:
@@ -237,6 +285,12 @@ def test_tables_show_medians_and_each_repeat():
             },
         },
         "plain": {"state": "running"},
+        "awq": {
+            "result": {
+                "starts": [start(70) | {"compile": "miss"}],
+                "boots": [start(9) | {"engine": {"how": "forked"}}, start(8)],
+            }
+        },
         "sleep": {"result": {"wakes": [wake | {"asleep_mib": 2, "awake_mib": 60}]}},
         "switch": {"result": {"one_after_the_other": [switch], "weights_beside": [switch]}},
         "cycles": {"result": {"cycles": [{"awake_mib": 60, "asleep_mib": 2}] * 20}},
@@ -247,6 +301,7 @@ def test_tables_show_medians_and_each_repeat():
     assert "| import vLLM | 6.0 |" in text
     assert "| compile | 0.0 |" in text
     assert "| chat | 50 | 40 | 1.25 |" in text
+    assert "| AWQ, 4 bits | 70.0 | miss | 9.0, 8.0 | hit | 1 forked, 1 plain |" in text
     assert "| first token through the Service | 1.00 | 1.00 |" in text
     assert "| one after the other | 0.35 | 0.80 | 0.85 | 0.85 |" in text
     assert "| asleep | 2 | 2 | 0 |" in text
