@@ -22,8 +22,8 @@ from warmpod.controller.edits.undoing import Undoing, edits_of, undone
 from warmpod.controller.kinds import Kind, described, kind_of
 from warmpod.controller.kube import ApiError, Kube
 from warmpod.controller.metrics import Metrics
-from warmpod.controller.observed import Failure
-from warmpod.controller.transitions import Transition
+from warmpod.controller.refused import Failure
+from warmpod.controller.transition import Transition
 from warmpod.controller.views import Key, Meta, Object, View, meta_of, project
 from warmpod.controller.workqueue import RetryLater
 from warmpod.resources.names import MANAGED_BY_LABEL, MODEL_LABEL

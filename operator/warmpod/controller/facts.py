@@ -16,12 +16,14 @@ from warmpod.controller import (
 )
 from warmpod.controller.autoscalers import advice
 from warmpod.controller.condition import STANDBY_READY
+from warmpod.controller.engine_pods import is_serving, is_warm
 from warmpod.controller.nodes import pods, waiting
 from warmpod.controller.nodes.pods import holds_images
-from warmpod.controller.observed import Observed, Refusal, StoredRevision
+from warmpod.controller.observed import Observed, StoredRevision
 from warmpod.controller.pool import PoolPlan, situation
-from warmpod.controller.pool.members import State, is_serving, is_warm, state_of, time_of
+from warmpod.controller.pool.members import State, state_of, time_of
 from warmpod.controller.problems import Area, Problem
+from warmpod.controller.refused import Refusal
 from warmpod.controller.resolver import NotFound
 from warmpod.controller.rollouts import steps, verdict, weights_first
 from warmpod.controller.rollouts.steps import Step
@@ -287,14 +289,14 @@ def _problems(
         yield from _missing_images(observed)
     for pod in prefetch:
         yield from problems.of_prefetch_pod(pod, now)
-    yield from mounts.of_pods(prefetch, Area.WEIGHTS, observed, model, now)
+    yield from mounts.of_pods(prefetch, Area.WEIGHTS, observed.unmounted, model, now)
     yield from pods.problems(prefetch, observed.nodes)
     yield from rivalry.problems(observed, now)
     sleeping = model.spec.standby.state == "Sleeping"
     for pod in engines:
         if state_of(pod, sleeping=sleeping, now=now) is not State.ASLEEP:
             yield from problems.of_engine_pod(pod, now)
-    yield from mounts.of_pods(engines, Area.ENGINE, observed, model, now)
+    yield from mounts.of_pods(engines, Area.ENGINE, observed.unmounted, model, now)
 
 
 def _creation(observed: Observed) -> Iterator[Problem]:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections import defaultdict, deque
 
 from warmpod import reasons
+from warmpod.controller.engine_pods import is_serving
 from warmpod.controller.kinds import POD
-from warmpod.controller.pool.members import is_serving
-from warmpod.controller.transitions import Transition
+from warmpod.controller.transition import Transition
 from warmpod.controller.views import Key, PodView, View, owner_key
 from warmpod.protocol import WARM_CONDITION
 

@@ -4,7 +4,7 @@ kubelet tells in events alone."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 
 from warmpod import reasons
@@ -12,7 +12,6 @@ from warmpod.api import WarmModel
 from warmpod.api.sources import ModelSource
 from warmpod.controller import problems
 from warmpod.controller.meta import Object, event_time, parse_time
-from warmpod.controller.observed import Observed
 from warmpod.controller.problems import Area, Problem
 from warmpod.controller.views import ContainerView, PodView
 from warmpod.resources.weights_volume import volume_names
@@ -70,11 +69,16 @@ def _age(event: Object, last: datetime) -> timedelta:
 
 
 def of_pods(
-    pods: Iterable[PodView], area: Area, observed: Observed, model: WarmModel, now: datetime
+    pods: Iterable[PodView],
+    area: Area,
+    unmounted: Mapping[str, str],
+    model: WarmModel,
+    now: datetime,
 ) -> Iterator[Problem]:
+    """`unmounted`: what kubelets say about volumes that pods lack, by the pod's uid."""
     pods = tuple(pods)
     for pod in hanging(pods, now):
-        message = observed.unmounted.get(pod.meta.uid)
+        message = unmounted.get(pod.meta.uid)
         if message is not None:
             yield _unmounted(pod, message, area, model)
     for pod in pods:

@@ -31,9 +31,10 @@ from warmpod.controller.mount_events import MountEvents
 from warmpod.controller.nodes import placement
 from warmpod.controller.nodes.fleet import Fleet
 from warmpod.controller.nodes.placement import Placement
-from warmpod.controller.observed import Failure, Observed, Refusal, StoredRevision
+from warmpod.controller.observed import Observed, StoredRevision
 from warmpod.controller.parsed import Parsed
 from warmpod.controller.pool.idle import Idle
+from warmpod.controller.refused import Failure, Refusal
 from warmpod.controller.resolver import Resolution, Resolver
 from warmpod.controller.rollouts import surge
 from warmpod.controller.rollouts.baseline import hardware

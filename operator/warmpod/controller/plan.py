@@ -35,7 +35,7 @@ from warmpod.controller.problems import ADVICE, NOTICES
 from warmpod.controller.resolver import Resolution, Resolved, Unresolved
 from warmpod.controller.rollouts import marking, steps, verdict
 from warmpod.controller.rollouts.verdict import Conclusion
-from warmpod.controller.transitions import Transition
+from warmpod.controller.transition import Transition
 from warmpod.controller.views import Meta
 from warmpod.resources import daemonset, deployment, disruption_budget, rbac, revision, service
 from warmpod.resources.digests import Digests

@@ -14,7 +14,7 @@ from warmpod import reasons
 from warmpod.controller import rivalry
 from warmpod.controller.observed import Observed
 from warmpod.controller.rivalry import Rivalry
-from warmpod.controller.transitions import Transition, named
+from warmpod.controller.transition import Transition, named
 from warmpod.controller.views import WorkloadView
 
 

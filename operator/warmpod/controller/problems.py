@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from enum import Enum
 
 from warmpod import reasons
-from warmpod.controller.observed import Failure, Refusal
+from warmpod.controller.refused import Failure, Refusal
 from warmpod.controller.views import ContainerView, PodView, Terminated
 from warmpod.protocol import REMEDY, RESIDENT_CONDITION, WARM_CONDITION
 from warmpod.reasons import Reason

@@ -11,6 +11,7 @@ from warmpod.controller import plan as planning
 from warmpod.controller import startups
 from warmpod.controller.apply import Applier, NamespaceTerminating
 from warmpod.controller.cache import Cache
+from warmpod.controller.engine_pods import is_warm
 from warmpod.controller.forecasting.keeper import Forecasts
 from warmpod.controller.gates import Gates
 from warmpod.controller.kinds import POD, WARM_MODEL
@@ -18,15 +19,16 @@ from warmpod.controller.kube import ApiError, Kube, Object
 from warmpod.controller.metrics import Metrics
 from warmpod.controller.nodes.actions import NodeActions
 from warmpod.controller.observe import Observer
-from warmpod.controller.observed import Failure, Observed
+from warmpod.controller.observed import Observed
 from warmpod.controller.plan import Plan
 from warmpod.controller.pool import telling
 from warmpod.controller.pool.calls import Calls
-from warmpod.controller.pool.members import is_warm
 from warmpod.controller.pool.roles import Assigned, Roles
 from warmpod.controller.recorder import Recorder
+from warmpod.controller.refused import Failure
 from warmpod.controller.residency import Residency
-from warmpod.controller.transitions import Transition, transitions
+from warmpod.controller.transition import Transition
+from warmpod.controller.transitions import transitions
 from warmpod.controller.triggers import Triggers
 from warmpod.controller.views import Key, ModelView, PodView, View
 from warmpod.controller.workqueue import RetryLater

@@ -16,7 +16,7 @@ from warmpod.controller.kinds import EVENT, WARM_MODEL
 from warmpod.controller.kube import USER_AGENT, ApiError, Kube, Object, Unreachable
 from warmpod.controller.meta import time_text
 from warmpod.controller.metrics import Metrics
-from warmpod.controller.transitions import Transition
+from warmpod.controller.transition import Transition
 from warmpod.controller.views import Meta
 
 logger = logging.getLogger(__name__)

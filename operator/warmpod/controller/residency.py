@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from warmpod import reasons
 from warmpod.controller.kinds import POD
-from warmpod.controller.transitions import Transition, named
+from warmpod.controller.transition import Transition, named
 from warmpod.controller.views import Key, PodView, View, owner_key
 from warmpod.protocol import RESIDENT_CONDITION
 from warmpod.resources.names import COMPONENT_LABEL

@@ -20,9 +20,9 @@ from warmpod.api.status import (
     MAX_PHASES,
     MAX_SECONDS,
 )
+from warmpod.controller.engine_pods import is_warm
 from warmpod.controller.meta import time_text
-from warmpod.controller.pool.members import is_warm
-from warmpod.controller.transitions import Transition
+from warmpod.controller.transition import Transition
 from warmpod.controller.views import PodView, parse_time
 from warmpod.protocol import TIMELINE_CONDITION
 from warmpod.resources.names import REVISION_LABEL

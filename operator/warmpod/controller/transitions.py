@@ -7,24 +7,13 @@ be read from the conditions at any time.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from warmpod import reasons
 from warmpod.controller import conditions
 from warmpod.controller.condition import STANDBY_READY
+from warmpod.controller.transition import Transition
 from warmpod.reasons import Reason
-
-
-@dataclass(frozen=True)
-class Transition:
-    type: Literal["Normal", "Warning"]
-    reason: str
-    message: str
-
-
-#: Nodes that a message names.
-NAMED = 3
 
 _TOLD = (
     conditions.READY,
@@ -69,12 +58,6 @@ _PROGRESS: frozenset[Reason] = frozenset(
 _NO_NEWS = frozenset({reasons.NO_STANDBY_REQUESTED})
 #: No good news although the condition is true.
 _BAD: frozenset[Reason] = frozenset({reasons.OPENED_UNPROVEN, reasons.ROLLOUT_REJECTED})
-
-
-def named(nodes: tuple[str, ...]) -> str:
-    """The first few by name, the others by number."""
-    shown = ", ".join(nodes[:NAMED])
-    return shown if len(nodes) <= NAMED else f"{shown} and {len(nodes) - NAMED} more nodes"
 
 
 def transitions(previous: dict[str, Any], new: dict[str, Any]) -> tuple[Transition, ...]:

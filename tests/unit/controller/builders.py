@@ -24,8 +24,9 @@ from warmpod.controller.kinds import (
 )
 from warmpod.controller.node_view import NodeView
 from warmpod.controller.nodes.seen import NodesSeen
-from warmpod.controller.observed import Failure, Observed, Refusal, StoredRevision
+from warmpod.controller.observed import Observed, StoredRevision
 from warmpod.controller.plan import Plan, make
+from warmpod.controller.refused import Failure, Refusal
 from warmpod.controller.resolver import Resolution, Resolved
 from warmpod.controller.rollouts.baseline import Baseline
 from warmpod.controller.rollouts.marking import Marks

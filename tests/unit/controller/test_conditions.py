@@ -22,7 +22,7 @@ from unit.controller.builders import (
 from warmpod import reasons
 from warmpod.api import WarmModelStatus
 from warmpod.controller import conditions, problems
-from warmpod.controller.observed import Failure, Refusal
+from warmpod.controller.refused import Failure, Refusal
 from warmpod.controller.resolver import NotFound
 from warmpod.controller.transitions import transitions
 

@@ -13,7 +13,7 @@ from enum import StrEnum
 
 from warmpod.controller.accounting.rate import Rate
 from warmpod.controller.accounting.totals import Totals
-from warmpod.controller.pool.members import is_serving, is_warm, sleeps
+from warmpod.controller.engine_pods import is_serving, is_warm, sleeps
 from warmpod.controller.views import PodView
 from warmpod.protocol import TIMELINE_CONDITION
 from warmpod.resources.names import PROMOTED_FROM, REVISION_LABEL

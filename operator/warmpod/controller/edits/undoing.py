@@ -15,11 +15,11 @@ from warmpod import reasons
 from warmpod.controller.cache import Cache
 from warmpod.controller.edits import ownership
 from warmpod.controller.edits.ownership import Edit
+from warmpod.controller.engine_pods import is_warm, sleeps
 from warmpod.controller.kinds import DEPLOYMENT, POD, Kind, described, kind_of
 from warmpod.controller.kube import ApiError, Kube
-from warmpod.controller.observed import Failure
-from warmpod.controller.pool.members import is_warm, sleeps
-from warmpod.controller.transitions import Transition
+from warmpod.controller.refused import Failure
+from warmpod.controller.transition import Transition
 from warmpod.controller.views import ChildView, Key, Object, PodView, View, WorkloadView
 from warmpod.protocol import REMEDY
 from warmpod.resources.names import REVISION_LABEL

@@ -12,6 +12,7 @@ from warmpod.api import InvalidSpec, WarmModel
 from warmpod.controller import demand
 from warmpod.controller.cache import Cache
 from warmpod.controller.demand import Outlook
+from warmpod.controller.engine_pods import is_serving
 from warmpod.controller.forecasting import judge, process
 from warmpod.controller.forecasting.history import History, HistoryError
 from warmpod.controller.forecasting.judge import Judgement
@@ -23,7 +24,6 @@ from warmpod.controller.forecasting.told import last_told, mode_of, shape_of
 from warmpod.controller.kinds import POD
 from warmpod.controller.kube import ApiError, Unreachable
 from warmpod.controller.parsed import Parsed
-from warmpod.controller.pool.members import is_serving
 from warmpod.controller.sidecars import Load
 from warmpod.controller.views import Key, ModelView, PodView, View
 from warmpod.resources.names import COMPONENT_LABEL

@@ -12,8 +12,8 @@ from warmpod.controller.cache import Cache
 from warmpod.controller.kinds import POD
 from warmpod.controller.kube import ApiError, Kube
 from warmpod.controller.metrics import Metrics
-from warmpod.controller.observed import Failure
 from warmpod.controller.pool.decision import RoleChange
+from warmpod.controller.refused import Failure
 from warmpod.controller.views import Object
 from warmpod.controller.workqueue import RetryLater
 from warmpod.resources.names import ROLE_LABEL

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from warmpod import reasons
 from warmpod.controller.pool.decision import RoleChange
 from warmpod.controller.pool.members import State
-from warmpod.controller.transitions import Transition
+from warmpod.controller.transition import Transition
 from warmpod.controller.views import PodView
 from warmpod.protocol import WARM_CONDITION
 

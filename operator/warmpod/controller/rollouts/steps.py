@@ -12,8 +12,8 @@ from datetime import datetime, timedelta
 from warmpod import reasons
 from warmpod.api import WarmModel
 from warmpod.controller import demand
+from warmpod.controller.engine_pods import is_serving
 from warmpod.controller.observed import Observed
-from warmpod.controller.pool.members import is_serving
 from warmpod.controller.rollouts.verdict import Verdicts
 from warmpod.controller.views import PodView
 from warmpod.protocol import WARM_CONDITION

@@ -20,7 +20,7 @@ from warmpod import reasons
 from warmpod.api.warm_now import MAX_ID
 from warmpod.controller.meta import time_text
 from warmpod.controller.sidecars import SidecarError
-from warmpod.controller.transitions import Transition
+from warmpod.controller.transition import Transition
 from warmpod.controller.views import Key, ModelView, PodView
 from warmpod.protocol import WARM_NOW_ANNOTATION
 

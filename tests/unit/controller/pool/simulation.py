@@ -10,9 +10,9 @@ from functools import lru_cache, partial
 
 from unit.controller.builders import NOW, PodWrapper
 from warmpod.controller.demand import Demand
+from warmpod.controller.engine_pods import is_serving, is_warm
 from warmpod.controller.meta import DELETION_COST
 from warmpod.controller.pool import RoleChange, Situation, decide
-from warmpod.controller.pool.members import is_serving, is_warm
 from warmpod.controller.views import PodView
 from warmpod.resources.names import ROLE_LABEL
 
