@@ -9,13 +9,13 @@ from functools import cached_property
 
 from warmpod.api import InvalidSpec, WarmModel
 from warmpod.controller.accounting.report import Account
-from warmpod.controller.autoscalers.view import AutoscalerView
+from warmpod.controller.clients.resolver import Resolution
 from warmpod.controller.demand import Known
+from warmpod.controller.diagnosis.refused import Failure, Refusal
 from warmpod.controller.nodes.seen import NodesSeen
-from warmpod.controller.refused import Failure, Refusal
-from warmpod.controller.resolver import Resolution
-from warmpod.controller.rollouts.surge import Room
-from warmpod.controller.views import ModelView, PodView, RevisionView, WorkloadView
+from warmpod.controller.nodes.surge import Room
+from warmpod.controller.objects.autoscaler_view import AutoscalerView
+from warmpod.controller.objects.views import ModelView, PodView, RevisionView, WorkloadView
 from warmpod.resources import revision
 from warmpod.resources.names import PREFETCH_LABEL, REVISION_LABEL
 from warmpod.resources.revision import Revision

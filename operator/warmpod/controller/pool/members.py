@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import IntEnum
 
-from warmpod.controller.engine_pods import is_serving, is_warm, sleeps
-from warmpod.controller.views import PodView, parse_time
+from warmpod.controller.objects.engine_pods import is_serving, is_warm, sleeps
+from warmpod.controller.objects.views import PodView, parse_time
 from warmpod.protocol import WARM_CONDITION
 from warmpod.resources.names import (
     DEMOTED_AT,
