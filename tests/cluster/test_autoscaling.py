@@ -16,7 +16,7 @@ from support.autoscaling import EngineCpu, Load, Replicas
 from support.events import wait_event
 from support.models import ModelView, warm_model, with_engine
 from support.waiting import wait_until
-from warmpod.controller.autoscalers import advice
+from warmpod.controller.diagnosis import autoscaling
 
 Create = Callable[[JsonObject], ModelView]
 
@@ -53,7 +53,7 @@ def sample(file: str, view: ModelView, **spec: Any) -> JsonObject:
 
 def paced(behavior: JsonObject, view: ModelView) -> None:
     """Scaling out as the rule says, by the start that was measured; scaling in is quick."""
-    start = advice.start_seconds(view.get()["status"]["lastStartups"])
+    start = autoscaling.start_seconds(view.get()["status"]["lastStartups"])
     for policy in behavior["scaleUp"]["policies"]:
         policy["periodSeconds"] = start
     behavior["scaleDown"] = {

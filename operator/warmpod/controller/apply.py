@@ -16,16 +16,16 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from warmpod import reasons
-from warmpod.controller.cache import Cache
+from warmpod.controller.apiserver.kinds import Kind, described, kind_of
+from warmpod.controller.apiserver.kube import ApiError, Kube
+from warmpod.controller.diagnosis.refused import Failure
 from warmpod.controller.edits.intact import intact
 from warmpod.controller.edits.undoing import Undoing, edits_of, undone
-from warmpod.controller.kinds import Kind, described, kind_of
-from warmpod.controller.kube import ApiError, Kube
-from warmpod.controller.metrics import Metrics
-from warmpod.controller.observed import Failure
-from warmpod.controller.transitions import Transition
-from warmpod.controller.views import Key, Meta, Object, View, meta_of, project
-from warmpod.controller.workqueue import RetryLater
+from warmpod.controller.objects.cache import Cache
+from warmpod.controller.objects.views import Key, Meta, Object, View, meta_of, project
+from warmpod.controller.runtime.workqueue import RetryLater
+from warmpod.controller.telling.metrics import Metrics
+from warmpod.controller.telling.transition import Transition
 from warmpod.resources.names import MANAGED_BY_LABEL, MODEL_LABEL
 
 logger = logging.getLogger(__name__)

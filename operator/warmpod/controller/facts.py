@@ -8,25 +8,23 @@ from datetime import datetime, timedelta
 
 from warmpod import reasons
 from warmpod.api import WarmModel
-from warmpod.controller import (
-    mounts,
-    pool,
-    problems,
-    rivalry,
-)
-from warmpod.controller.autoscalers import advice
-from warmpod.controller.condition import STANDBY_READY
+from warmpod.controller import pool
+from warmpod.controller.clients.resolver import NotFound
+from warmpod.controller.diagnosis import autoscaling, mounts, problems
+from warmpod.controller.diagnosis.problems import Area, Problem
+from warmpod.controller.diagnosis.refused import Refusal
 from warmpod.controller.nodes import pods, waiting
 from warmpod.controller.nodes.pods import holds_images
-from warmpod.controller.observed import Observed, Refusal, StoredRevision
+from warmpod.controller.objects.engine_pods import is_serving, is_warm
+from warmpod.controller.objects.views import PodView, parse_time
+from warmpod.controller.observed import Observed, StoredRevision
 from warmpod.controller.pool import PoolPlan, situation
-from warmpod.controller.pool.members import State, is_serving, is_warm, state_of, time_of
-from warmpod.controller.problems import Area, Problem
-from warmpod.controller.resolver import NotFound
+from warmpod.controller.pool.members import State, state_of, time_of
+from warmpod.controller.prefetch import rivalry
 from warmpod.controller.rollouts import steps, verdict, weights_first
 from warmpod.controller.rollouts.steps import Step
 from warmpod.controller.rollouts.verdict import Verdicts
-from warmpod.controller.views import PodView, parse_time
+from warmpod.controller.telling.condition import STANDBY_READY
 from warmpod.engine import facts_of, ignored_loader, ignored_profile
 from warmpod.protocol import RESIDENT_CONDITION
 from warmpod.resources import deployment, warmup_container
@@ -282,19 +280,19 @@ def _problems(
     yield from _refused(observed, model)
     yield from _notices(model)
     startups = (observed.view.body.get("status") or {}).get("lastStartups") or ()
-    yield from advice.problems(observed.autoscalers, startups, model.spec.standby.replicas)
+    yield from autoscaling.problems(observed.autoscalers, startups, model.spec.standby.replicas)
     if not any(map(holds_images, prefetch)):
         yield from _missing_images(observed)
     for pod in prefetch:
         yield from problems.of_prefetch_pod(pod, now)
-    yield from mounts.of_pods(prefetch, Area.WEIGHTS, observed, model, now)
+    yield from mounts.of_pods(prefetch, Area.WEIGHTS, observed.unmounted, model, now)
     yield from pods.problems(prefetch, observed.nodes)
     yield from rivalry.problems(observed, now)
     sleeping = model.spec.standby.state == "Sleeping"
     for pod in engines:
         if state_of(pod, sleeping=sleeping, now=now) is not State.ASLEEP:
             yield from problems.of_engine_pod(pod, now)
-    yield from mounts.of_pods(engines, Area.ENGINE, observed, model, now)
+    yield from mounts.of_pods(engines, Area.ENGINE, observed.unmounted, model, now)
 
 
 def _creation(observed: Observed) -> Iterator[Problem]:

@@ -17,20 +17,19 @@ import kopf
 from kubernetes.aio.client import Configuration
 from prometheus_client import CollectorRegistry
 
-from warmpod.controller import events, health, logs
 from warmpod.controller.accounting.accounts import Accounts
 from warmpod.controller.accounting.metrics import AccountsCollector
-from warmpod.controller.apply import Applier
-from warmpod.controller.background import Background
-from warmpod.controller.cache import Cache
-from warmpod.controller.forecasting.history import History
-from warmpod.controller.forecasting.keeper import Forecasts
-from warmpod.controller.forecasting.metrics import ForecastErrors
-from warmpod.controller.forecasting.storage import Storage
-from warmpod.controller.gates import Gates
-from warmpod.controller.health import Health
-from warmpod.controller.kinds import AUTOSCALER, CACHED, LEASE, NODE, OPTIONAL, WARM_MODEL, Kind
-from warmpod.controller.kube import (
+from warmpod.controller.apiserver import events
+from warmpod.controller.apiserver.kinds import (
+    AUTOSCALER,
+    CACHED,
+    LEASE,
+    NODE,
+    OPTIONAL,
+    WARM_MODEL,
+    Kind,
+)
+from warmpod.controller.apiserver.kube import (
     ApiError,
     Kube,
     Object,
@@ -38,31 +37,41 @@ from warmpod.controller.kube import (
     bearer_token,
     load_configuration,
 )
-from warmpod.controller.lease import Lease
-from warmpod.controller.metrics import Metrics
+from warmpod.controller.apiserver.lease import Lease
+from warmpod.controller.apply import Applier
+from warmpod.controller.clients.resolver import Resolver
+from warmpod.controller.clients.sidecars import Sidecars
+from warmpod.controller.forecasting.history import History
+from warmpod.controller.forecasting.keeper import Forecasts
+from warmpod.controller.forecasting.metrics import ForecastErrors
+from warmpod.controller.forecasting.storage import Storage
 from warmpod.controller.nodes.actions import NodeActions
 from warmpod.controller.nodes.checks import Checks
 from warmpod.controller.nodes.disks import Disks
 from warmpod.controller.nodes.fleet import Fleet
 from warmpod.controller.nodes.sizes import Sizes
 from warmpod.controller.nodes.taints import StartupTaints
+from warmpod.controller.objects.cache import Cache
+from warmpod.controller.objects.parsed import Parsed
+from warmpod.controller.objects.sweep import Sweeper
+from warmpod.controller.objects.views import Key
 from warmpod.controller.observe import Observer
-from warmpod.controller.parsed import Parsed
 from warmpod.controller.pool.calls import Calls
 from warmpod.controller.pool.idle import Idle
 from warmpod.controller.pool.roles import Roles
 from warmpod.controller.reconcile import Reconciler
-from warmpod.controller.recorder import Recorder
-from warmpod.controller.residency import Residency
-from warmpod.controller.resolver import Resolver
+from warmpod.controller.runtime import health, logs
+from warmpod.controller.runtime.background import Background
+from warmpod.controller.runtime.health import Health
+from warmpod.controller.runtime.workqueue import WorkQueue, run_worker
 from warmpod.controller.settings import InvalidSettings, OperatorSettings, from_environment
-from warmpod.controller.sidecars import Sidecars
-from warmpod.controller.sweep import Sweeper
+from warmpod.controller.telling.gates import Gates
+from warmpod.controller.telling.metrics import Metrics
+from warmpod.controller.telling.recorder import Recorder
+from warmpod.controller.telling.residency import Residency
 from warmpod.controller.triggers import Triggers
 from warmpod.controller.triggers.http import Endpoint
 from warmpod.controller.triggers.reviews import Reviews
-from warmpod.controller.views import Key
-from warmpod.controller.workqueue import WorkQueue, run_worker
 from warmpod.registry.session import new_session
 from warmpod.resources.settings import Settings
 

@@ -9,13 +9,9 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from warmpod.api import InvalidSpec, WarmModel
-from warmpod.controller import demand, mounts
+from warmpod.controller import demand
 from warmpod.controller.accounting.accounts import Accounts
-from warmpod.controller.autoscalers.view import AutoscalerView
-from warmpod.controller.cache import Cache
-from warmpod.controller.demand import Outlook
-from warmpod.controller.facts import gather
-from warmpod.controller.kinds import (
+from warmpod.controller.apiserver.kinds import (
     AUTOSCALER,
     CONTROLLER_REVISION,
     DAEMON_SET,
@@ -25,23 +21,23 @@ from warmpod.controller.kinds import (
     POD,
     Kind,
 )
-from warmpod.controller.kube import ApiError, Kube, Object
-from warmpod.controller.meta import event_time
-from warmpod.controller.mount_events import MountEvents
-from warmpod.controller.nodes import placement
+from warmpod.controller.apiserver.kube import ApiError, Kube, Object
+from warmpod.controller.clients.resolver import Resolution, Resolver
+from warmpod.controller.demand import Outlook
+from warmpod.controller.diagnosis import mounts
+from warmpod.controller.diagnosis.mount_events import MountEvents
+from warmpod.controller.diagnosis.refused import Failure, Refusal
+from warmpod.controller.facts import gather
+from warmpod.controller.nodes import placement, surge
 from warmpod.controller.nodes.fleet import Fleet
 from warmpod.controller.nodes.placement import Placement
-from warmpod.controller.observed import Failure, Observed, Refusal, StoredRevision
-from warmpod.controller.parsed import Parsed
-from warmpod.controller.pool.idle import Idle
-from warmpod.controller.resolver import Resolution, Resolver
-from warmpod.controller.rollouts import surge
-from warmpod.controller.rollouts.baseline import hardware
-from warmpod.controller.rollouts.failures import FailureWatch
-from warmpod.controller.rollouts.steps import under_way
-from warmpod.controller.rollouts.surge import Room
-from warmpod.controller.rollouts.surge_nodes import SurgeNodes
-from warmpod.controller.views import (
+from warmpod.controller.nodes.surge import Room
+from warmpod.controller.nodes.surge_nodes import SurgeNodes
+from warmpod.controller.objects.autoscaler_view import AutoscalerView
+from warmpod.controller.objects.cache import Cache
+from warmpod.controller.objects.meta import event_time
+from warmpod.controller.objects.parsed import Parsed
+from warmpod.controller.objects.views import (
     Key,
     Meta,
     ModelView,
@@ -50,6 +46,11 @@ from warmpod.controller.views import (
     WorkloadView,
     parse_time,
 )
+from warmpod.controller.observed import Observed, StoredRevision
+from warmpod.controller.pool.idle import Idle
+from warmpod.controller.rollouts.baseline import hardware
+from warmpod.controller.rollouts.failures import FailureWatch
+from warmpod.controller.rollouts.steps import under_way
 from warmpod.resources import names, revision
 from warmpod.resources.digests import Digests
 from warmpod.resources.revision import InvalidRevision

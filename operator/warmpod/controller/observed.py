@@ -9,38 +9,18 @@ from functools import cached_property
 
 from warmpod.api import InvalidSpec, WarmModel
 from warmpod.controller.accounting.report import Account
-from warmpod.controller.autoscalers.view import AutoscalerView
+from warmpod.controller.clients.resolver import Resolution
 from warmpod.controller.demand import Known
+from warmpod.controller.diagnosis.refused import Failure, Refusal
 from warmpod.controller.nodes.seen import NodesSeen
-from warmpod.controller.resolver import Resolution
-from warmpod.controller.rollouts.surge import Room
-from warmpod.controller.views import ModelView, PodView, RevisionView, WorkloadView
-from warmpod.reasons import Reason
+from warmpod.controller.nodes.surge import Room
+from warmpod.controller.objects.autoscaler_view import AutoscalerView
+from warmpod.controller.objects.views import ModelView, PodView, RevisionView, WorkloadView
 from warmpod.resources import revision
 from warmpod.resources.names import PREFETCH_LABEL, REVISION_LABEL
 from warmpod.resources.revision import Revision
 from warmpod.resources.security import PodSecurity
 from warmpod.resources.settings import Settings
-
-
-@dataclass(frozen=True)
-class Failure:
-    """An object that could not be written."""
-
-    reason: Reason
-    object: str
-    """`Service models/llama`: kind, namespace and name."""
-    message: str
-
-
-@dataclass(frozen=True)
-class Refusal:
-    """Pods that a controller was not allowed to create."""
-
-    workload: str
-    """`DaemonSet llama-prefetch`."""
-    message: str
-    since: datetime | None
 
 
 @dataclass(frozen=True)

@@ -14,29 +14,24 @@ from typing import Any
 
 from warmpod import reasons
 from warmpod.api import InvalidSpec, WarmModel
-from warmpod.controller import (
-    conditions,
-    mounts,
-    pool,
-    prefetching,
-    problems,
-    rivalry,
-    status,
-)
+from warmpod.controller import pool
 from warmpod.controller.accounting import report
+from warmpod.controller.apiserver.kinds import CONTROLLER_REVISION, DAEMON_SET, Kind
+from warmpod.controller.clients.resolver import Resolution, Resolved, Unresolved
+from warmpod.controller.diagnosis import mounts, problems
+from warmpod.controller.diagnosis.problems import ADVICE, NOTICES
 from warmpod.controller.facts import MIN_READY, Facts, gather
-from warmpod.controller.kinds import CONTROLLER_REVISION, DAEMON_SET, Kind
 from warmpod.controller.nodes import pods
 from warmpod.controller.nodes.pods import PodChanges
+from warmpod.controller.objects.views import Meta
 from warmpod.controller.observed import Observed, StoredRevision
-from warmpod.controller.pool import PoolPlan, RoleChange, readiness, situation
-from warmpod.controller.prefetching import Removal
-from warmpod.controller.problems import ADVICE, NOTICES
-from warmpod.controller.resolver import Resolution, Resolved, Unresolved
+from warmpod.controller.pool import PoolPlan, RoleChange, situation
+from warmpod.controller.prefetch import daemon_sets, rivalry
+from warmpod.controller.prefetch.daemon_sets import Removal
 from warmpod.controller.rollouts import marking, steps, verdict
 from warmpod.controller.rollouts.verdict import Conclusion
-from warmpod.controller.transitions import Transition
-from warmpod.controller.views import Meta
+from warmpod.controller.status import body, conditions, standby
+from warmpod.controller.telling.transition import Transition
 from warmpod.resources import daemonset, deployment, disruption_budget, rbac, revision, service
 from warmpod.resources.digests import Digests
 from warmpod.resources.names import REVISION_LABEL
@@ -106,7 +101,7 @@ def _plan_invalid(observed: Observed, invalid: InvalidSpec, now: datetime) -> Pl
     generation = observed.view.meta.generation
     found = conditions.of_invalid(invalid)
     merged = conditions.merge(found, previous.get("conditions") or [], generation, now)
-    new = status.build_invalid(previous, observed.view.meta.name, generation, merged)
+    new = body.build_invalid(previous, observed.view.meta.name, generation, merged)
     # What the last good spec made stays, and so do its weights on nodes that come and go.
     changes = pods.changes(observed.prefetch_pods, observed.nodes, now)
     return Plan((), (), new, (), RECHECK if _waits_for_turn(observed) else None, pods=changes)
@@ -132,7 +127,7 @@ def _plan(observed: Observed, model: WarmModel, now: datetime) -> Plan:
             apply.append(revision.build(model, rendered))
             events += _revision_events(observed, model, rendered, facts)
     complete, kept = facts.nodes.complete, facts.verdicts.kept
-    removals = tuple(prefetching.removals(observed, now, complete=complete, kept=kept))
+    removals = tuple(daemon_sets.removals(observed, now, complete=complete, kept=kept))
     events += [removal.event for removal in removals]
     return Plan(
         apply=tuple(apply),
@@ -140,7 +135,7 @@ def _plan(observed: Observed, model: WarmModel, now: datetime) -> Plan:
         status=_status(observed, model, facts),
         events=tuple(events),
         requeue_after=_look_again(observed, facts),
-        failed_nodes=tuple((f["node"], f["reason"]) for f in status.failed_nodes(facts)),
+        failed_nodes=tuple((f["node"], f["reason"]) for f in body.failed_nodes(facts)),
         pods=pods.changes(observed.prefetch_pods, observed.nodes, now),
         pool=facts.pool,
         advice=tuple(
@@ -259,7 +254,7 @@ def _status(observed: Observed, model: WarmModel, facts: Facts) -> Object:
     merged = conditions.merge(found, previous.get("conditions") or [], generation, facts.now)
     digest = observed.present.revision.digests.model if observed.present else None
     resolved = {"source": model.spec.model.text} | ({"digest": digest} if digest else {})
-    return status.build(facts, previous, model.name, generation, resolved, merged, observed.account)
+    return body.build(facts, previous, model.name, generation, resolved, merged, observed.account)
 
 
 def _look_again(observed: Observed, facts: Facts) -> float | None:
@@ -279,7 +274,7 @@ def _look_again(observed: Observed, facts: Facts) -> float | None:
     dates = [problem.due() for problem in (*facts.problems, *facts.node_problems)]
     dates += [problems.silent_from(pod) for pod in found]
     dates += [mounts.hanging_from(pod) for pod in found]
-    dates += [rivalry.due(observed, facts.now), readiness.unfilled_at(facts), facts.pool.due]
+    dates += [rivalry.due(observed, facts.now), standby.unfilled_at(facts), facts.pool.due]
     dates.append(verdict.due(observed, facts.verdicts, facts.now))
     if facts.coming is not None:
         dates.append(steps.due(observed, facts.coming.revision.hash, facts.now))

@@ -8,28 +8,30 @@ from datetime import UTC, datetime
 from typing import TypeGuard
 
 from warmpod.controller import plan as planning
-from warmpod.controller import startups
+from warmpod.controller.apiserver.kinds import POD, WARM_MODEL
+from warmpod.controller.apiserver.kube import ApiError, Kube, Object
 from warmpod.controller.apply import Applier, NamespaceTerminating
-from warmpod.controller.cache import Cache
+from warmpod.controller.diagnosis.refused import Failure
 from warmpod.controller.forecasting.keeper import Forecasts
-from warmpod.controller.gates import Gates
-from warmpod.controller.kinds import POD, WARM_MODEL
-from warmpod.controller.kube import ApiError, Kube, Object
-from warmpod.controller.metrics import Metrics
 from warmpod.controller.nodes.actions import NodeActions
+from warmpod.controller.objects.cache import Cache
+from warmpod.controller.objects.engine_pods import is_warm
+from warmpod.controller.objects.views import Key, ModelView, PodView, View
 from warmpod.controller.observe import Observer
-from warmpod.controller.observed import Failure, Observed
+from warmpod.controller.observed import Observed
 from warmpod.controller.plan import Plan
 from warmpod.controller.pool import telling
 from warmpod.controller.pool.calls import Calls
-from warmpod.controller.pool.members import is_warm
 from warmpod.controller.pool.roles import Assigned, Roles
-from warmpod.controller.recorder import Recorder
-from warmpod.controller.residency import Residency
-from warmpod.controller.transitions import Transition, transitions
+from warmpod.controller.runtime.workqueue import RetryLater
+from warmpod.controller.status import startups
+from warmpod.controller.status.transitions import transitions
+from warmpod.controller.telling.gates import Gates
+from warmpod.controller.telling.metrics import Metrics
+from warmpod.controller.telling.recorder import Recorder
+from warmpod.controller.telling.residency import Residency
+from warmpod.controller.telling.transition import Transition
 from warmpod.controller.triggers import Triggers
-from warmpod.controller.views import Key, ModelView, PodView, View
-from warmpod.controller.workqueue import RetryLater
 
 logger = logging.getLogger(__name__)
 

@@ -10,10 +10,10 @@ import pytest
 import yaml
 
 from warmpod.api import WarmModel
-from warmpod.controller.autoscalers import advice
-from warmpod.controller.autoscalers.view import AutoscalerView
-from warmpod.controller.kinds import AUTOSCALER
-from warmpod.controller.views import project
+from warmpod.controller.apiserver.kinds import AUTOSCALER
+from warmpod.controller.diagnosis import autoscaling
+from warmpod.controller.objects.autoscaler_view import AutoscalerView
+from warmpod.controller.objects.views import project
 from warmpod.resources import revision
 from warmpod.resources.digests import Digests
 from warmpod.resources.settings import Settings
@@ -77,8 +77,8 @@ def test_autoscaler_follows_the_advice_for_the_start_that_it_tells(file: str) ->
     }
     view = project(AUTOSCALER, made)
     assert isinstance(view, AutoscalerView)
-    assert advice.advice(view, int(start), standby=0) is None
-    assert advice.advice(view, 2 * int(start), standby=0) is not None
+    assert autoscaling.advice(view, int(start), standby=0) is None
+    assert autoscaling.advice(view, 2 * int(start), standby=0) is not None
 
 
 def test_every_sample_is_tested() -> None:

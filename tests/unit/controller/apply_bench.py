@@ -9,10 +9,10 @@ from prometheus_client import CollectorRegistry
 
 from unit.controller.builders import NAME, NAMESPACE, UID, Object, World
 from unit.controller.fake_kube import FakeKube
+from warmpod.controller.apiserver.kinds import SERVICE
 from warmpod.controller.apply import Applier, Outcome
-from warmpod.controller.cache import Cache
-from warmpod.controller.kinds import SERVICE
-from warmpod.controller.metrics import Metrics
+from warmpod.controller.objects.cache import Cache
+from warmpod.controller.telling.metrics import Metrics
 from warmpod.resources import service
 
 KEY = (NAMESPACE, NAME)

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from warmpod.api import InvalidSpec, WarmModel
-from warmpod.controller.kinds import (
+from warmpod.controller.apiserver.kinds import (
     CONTROLLER_REVISION,
     DAEMON_SET,
     DEPLOYMENT,
@@ -22,15 +22,16 @@ from warmpod.controller.kinds import (
     POD,
     WARM_MODEL,
 )
-from warmpod.controller.node_view import NodeView
+from warmpod.controller.clients.resolver import Resolution, Resolved
+from warmpod.controller.diagnosis.refused import Failure, Refusal
 from warmpod.controller.nodes.seen import NodesSeen
-from warmpod.controller.observed import Failure, Observed, Refusal, StoredRevision
+from warmpod.controller.nodes.surge import Room
+from warmpod.controller.objects.node_view import NodeView
+from warmpod.controller.objects.views import ModelView, PodView, RevisionView, WorkloadView, project
+from warmpod.controller.observed import Observed, StoredRevision
 from warmpod.controller.plan import Plan, make
-from warmpod.controller.resolver import Resolution, Resolved
 from warmpod.controller.rollouts.baseline import Baseline
 from warmpod.controller.rollouts.marking import Marks
-from warmpod.controller.rollouts.surge import Room
-from warmpod.controller.views import ModelView, PodView, RevisionView, WorkloadView, project
 from warmpod.protocol import GROUP, RESIDENT_CONDITION, TIMELINE_CONDITION, WARM_CONDITION
 from warmpod.resources import revision
 from warmpod.resources.names import (

@@ -11,8 +11,8 @@ from collections.abc import AsyncIterator, Callable
 from copy import deepcopy
 from typing import Any
 
-from warmpod.controller.kinds import Kind, kind_of
-from warmpod.controller.kube import ApiError
+from warmpod.controller.apiserver.kinds import Kind, kind_of
+from warmpod.controller.apiserver.kube import ApiError
 
 Object = dict[str, Any]
 Place = tuple[Kind, str, str]

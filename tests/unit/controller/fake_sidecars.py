@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from warmpod.controller.sidecars import Load, SidecarError
-from warmpod.controller.views import PodView
+from warmpod.controller.clients.sidecars import Load, SidecarError
+from warmpod.controller.objects.views import PodView
 
 
 class FakeSidecars:

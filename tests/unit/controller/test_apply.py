@@ -8,10 +8,10 @@ import pytest
 
 from unit.controller.apply_bench import KEY, MODEL, SERVICE_BODY, Bench
 from unit.controller.builders import NAME, NAMESPACE, Object, World, owned
+from warmpod.controller.apiserver.kinds import DEPLOYMENT, SERVICE, kind_of
+from warmpod.controller.apiserver.kube import ApiError
 from warmpod.controller.apply import CONFLICT_SECONDS, REJECTED_SECONDS, NamespaceTerminating
-from warmpod.controller.kinds import DEPLOYMENT, SERVICE, kind_of
-from warmpod.controller.kube import ApiError
-from warmpod.controller.workqueue import RetryLater
+from warmpod.controller.runtime.workqueue import RetryLater
 from warmpod.resources import deployment
 
 

@@ -24,8 +24,8 @@ from unit.controller.builders import (
     warm_model,
 )
 from warmpod.controller import plan as planning
+from warmpod.controller.clients.resolver import NotFound, Resolved, Unresolved
 from warmpod.controller.facts import MIN_READY
-from warmpod.controller.resolver import NotFound, Resolved, Unresolved
 from warmpod.resources import revision
 from warmpod.resources.names import PREFETCH_LABEL, REVISION_LABEL
 from warmpod.resources.revision import Digests

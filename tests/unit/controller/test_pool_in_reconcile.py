@@ -19,9 +19,9 @@ from unit.controller.builders import (
     warm_model,
 )
 from unit.controller.test_reconcile import KEY, Cluster, bring_up
-from warmpod.controller.kinds import DEPLOYMENT, POD, WARM_MODEL
-from warmpod.controller.kube import ApiError, Unreachable
-from warmpod.controller.sidecars import Load
+from warmpod.controller.apiserver.kinds import DEPLOYMENT, POD, WARM_MODEL
+from warmpod.controller.apiserver.kube import ApiError, Unreachable
+from warmpod.controller.clients.sidecars import Load
 from warmpod.resources.names import ROLE_LABEL
 
 REVISION = World().hash

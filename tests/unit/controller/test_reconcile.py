@@ -31,13 +31,7 @@ from unit.controller.builders import (
 from unit.controller.fake_kube import FakeKube
 from unit.controller.fake_sidecars import FakeSidecars
 from warmpod.controller.accounting.accounts import Accounts
-from warmpod.controller.apply import Applier
-from warmpod.controller.cache import Cache
-from warmpod.controller.forecasting.history import History
-from warmpod.controller.forecasting.keeper import Forecasts
-from warmpod.controller.forecasting.storage import Storage
-from warmpod.controller.gates import Gates
-from warmpod.controller.kinds import (
+from warmpod.controller.apiserver.kinds import (
     CACHED,
     CONTROLLER_REVISION,
     DAEMON_SET,
@@ -47,24 +41,30 @@ from warmpod.controller.kinds import (
     SERVICE,
     WARM_MODEL,
 )
-from warmpod.controller.kube import ApiError
-from warmpod.controller.metrics import Metrics
+from warmpod.controller.apiserver.kube import ApiError
+from warmpod.controller.apply import Applier
+from warmpod.controller.clients.resolver import Resolution, Resolved
+from warmpod.controller.forecasting.history import History
+from warmpod.controller.forecasting.keeper import Forecasts
+from warmpod.controller.forecasting.storage import Storage
 from warmpod.controller.nodes.actions import NodeActions
 from warmpod.controller.nodes.checks import Checks
 from warmpod.controller.nodes.fleet import Fleet
+from warmpod.controller.objects.cache import Cache
+from warmpod.controller.objects.parsed import Parsed
+from warmpod.controller.objects.sweep import Sweeper
+from warmpod.controller.objects.views import PodView
 from warmpod.controller.observe import Observer
-from warmpod.controller.parsed import Parsed
 from warmpod.controller.pool.calls import Calls
 from warmpod.controller.pool.idle import Idle
 from warmpod.controller.pool.roles import Roles
 from warmpod.controller.reconcile import Reconciler
-from warmpod.controller.recorder import Recorder
-from warmpod.controller.residency import Residency
-from warmpod.controller.resolver import Resolution, Resolved
-from warmpod.controller.sweep import Sweeper
+from warmpod.controller.runtime.workqueue import RetryLater
+from warmpod.controller.telling.gates import Gates
+from warmpod.controller.telling.metrics import Metrics
+from warmpod.controller.telling.recorder import Recorder
+from warmpod.controller.telling.residency import Residency
 from warmpod.controller.triggers import Triggers
-from warmpod.controller.views import PodView
-from warmpod.controller.workqueue import RetryLater
 from warmpod.protocol import WARM_NOW_ANNOTATION
 from warmpod.resources.names import PREFETCH_LABEL
 

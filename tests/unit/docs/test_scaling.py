@@ -13,8 +13,8 @@ from unit.controller.builders import warm_model
 from warmpod.api import WarmModel
 from warmpod.controller.accounting.accounts import Accounts
 from warmpod.controller.accounting.metrics import AccountsCollector
-from warmpod.controller.kinds import WARM_MODEL
-from warmpod.controller.views import ModelView, project
+from warmpod.controller.apiserver.kinds import WARM_MODEL
+from warmpod.controller.objects.views import ModelView, project
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "scaling.md").read_text()
 SIZING = PAGE.partition("### How large a pool")[2]

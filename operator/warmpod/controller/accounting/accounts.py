@@ -10,14 +10,14 @@ from statistics import median
 from typing import Any
 
 from warmpod.api import WarmModel
-from warmpod.controller import start_times
 from warmpod.controller.accounting import report
 from warmpod.controller.accounting.ledger import Ledger
 from warmpod.controller.accounting.rate import rate_of
 from warmpod.controller.accounting.report import Account
 from warmpod.controller.accounting.totals import Totals
-from warmpod.controller.kinds import POD
-from warmpod.controller.views import Key, ModelView, PodView, View, owner_key
+from warmpod.controller.apiserver.kinds import POD
+from warmpod.controller.objects import start_times
+from warmpod.controller.objects.views import Key, ModelView, PodView, View, owner_key
 from warmpod.resources.names import COMPONENT_LABEL
 
 

@@ -13,8 +13,8 @@ from enum import StrEnum
 
 from warmpod.controller.accounting.rate import Rate
 from warmpod.controller.accounting.totals import Totals
-from warmpod.controller.pool.members import is_serving, is_warm, sleeps
-from warmpod.controller.views import PodView
+from warmpod.controller.objects.engine_pods import is_serving, is_warm, sleeps
+from warmpod.controller.objects.views import PodView
 from warmpod.protocol import TIMELINE_CONDITION
 from warmpod.resources.names import PROMOTED_FROM, REVISION_LABEL
 from warmpod.startup import record

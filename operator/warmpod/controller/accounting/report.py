@@ -9,7 +9,7 @@ from typing import Any
 from warmpod.api.status import MAX_COUNT, MAX_SUM
 from warmpod.controller.accounting.rate import Rate
 from warmpod.controller.accounting.totals import Totals
-from warmpod.controller.meta import parse_time, time_text
+from warmpod.controller.objects.meta import parse_time, time_text
 
 Object = dict[str, Any]
 

@@ -15,7 +15,7 @@ from warmpod import reasons
 from warmpod.api import WarmModel
 from warmpod.controller.demand import windows
 from warmpod.controller.demand.windows import Found, Window
-from warmpod.controller.meta import time_text
+from warmpod.controller.objects.meta import time_text
 from warmpod.reasons import Reason
 
 

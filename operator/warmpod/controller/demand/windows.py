@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from warmpod.api.schedule import ScheduleEntry
-from warmpod.controller import start_times
 from warmpod.controller.demand import cron
 from warmpod.controller.demand.cron import InvalidEntry
+from warmpod.controller.objects import start_times
 
 #: Seconds before a window in which pods are started, while no start was measured. An engine of 8B
 #: parameters took 65 s on an H200; larger ones take minutes.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from warmpod.controller.views import ChildView, Meta, Object, View, WorkloadView
+from warmpod.controller.objects.views import ChildView, Meta, Object, View, WorkloadView
 
 
 def intact(obj: Object, live: View, written: Meta) -> bool:

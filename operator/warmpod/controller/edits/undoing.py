@@ -12,15 +12,15 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from warmpod import reasons
-from warmpod.controller.cache import Cache
-from warmpod.controller.edits import ownership
-from warmpod.controller.edits.ownership import Edit
-from warmpod.controller.kinds import DEPLOYMENT, POD, Kind, described, kind_of
-from warmpod.controller.kube import ApiError, Kube
-from warmpod.controller.observed import Failure
-from warmpod.controller.pool.members import is_warm, sleeps
-from warmpod.controller.transitions import Transition
-from warmpod.controller.views import ChildView, Key, Object, PodView, View, WorkloadView
+from warmpod.controller.apiserver.kinds import DEPLOYMENT, POD, Kind, described, kind_of
+from warmpod.controller.apiserver.kube import ApiError, Kube
+from warmpod.controller.diagnosis.refused import Failure
+from warmpod.controller.objects import ownership
+from warmpod.controller.objects.cache import Cache
+from warmpod.controller.objects.engine_pods import is_warm, sleeps
+from warmpod.controller.objects.ownership import Edit
+from warmpod.controller.objects.views import ChildView, Key, Object, PodView, View, WorkloadView
+from warmpod.controller.telling.transition import Transition
 from warmpod.protocol import REMEDY
 from warmpod.resources.names import REVISION_LABEL
 

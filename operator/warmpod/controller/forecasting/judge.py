@@ -15,7 +15,7 @@ from warmpod.controller.demand import Outlook
 from warmpod.controller.demand.windows import LONGEST_LEAD, UNMEASURED_LEAD
 from warmpod.controller.forecasting.scores import FEWEST, Errors, pods_for
 from warmpod.controller.forecasting.series import Shape
-from warmpod.controller.meta import time_text
+from warmpod.controller.objects.meta import time_text
 
 #: Share of the last two seasons that must have been recorded.
 FULL_ENOUGH = 0.5

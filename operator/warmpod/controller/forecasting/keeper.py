@@ -10,7 +10,9 @@ from typing import Any, Protocol, TypeGuard
 
 from warmpod.api import InvalidSpec, WarmModel
 from warmpod.controller import demand
-from warmpod.controller.cache import Cache
+from warmpod.controller.apiserver.kinds import POD
+from warmpod.controller.apiserver.kube import ApiError, Unreachable
+from warmpod.controller.clients.sidecars import Load
 from warmpod.controller.demand import Outlook
 from warmpod.controller.forecasting import judge, process
 from warmpod.controller.forecasting.history import History, HistoryError
@@ -20,12 +22,10 @@ from warmpod.controller.forecasting.record import Record
 from warmpod.controller.forecasting.scores import Errors
 from warmpod.controller.forecasting.storage import Storage
 from warmpod.controller.forecasting.told import last_told, mode_of, shape_of
-from warmpod.controller.kinds import POD
-from warmpod.controller.kube import ApiError, Unreachable
-from warmpod.controller.parsed import Parsed
-from warmpod.controller.pool.members import is_serving
-from warmpod.controller.sidecars import Load
-from warmpod.controller.views import Key, ModelView, PodView, View
+from warmpod.controller.objects.cache import Cache
+from warmpod.controller.objects.engine_pods import is_serving
+from warmpod.controller.objects.parsed import Parsed
+from warmpod.controller.objects.views import Key, ModelView, PodView, View
 from warmpod.resources.names import COMPONENT_LABEL
 
 logger = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from warmpod.controller.forecasting.scores import Errors
-from warmpod.controller.views import Key
+from warmpod.controller.objects.views import Key
 
 
 class ForecastErrors(Collector):

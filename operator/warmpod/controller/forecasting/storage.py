@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from warmpod.api import WarmModel
-from warmpod.controller.kinds import CONFIG_MAP
-from warmpod.controller.kube import ApiError, Kube, Unreachable
+from warmpod.controller.apiserver.kinds import CONFIG_MAP
+from warmpod.controller.apiserver.kube import ApiError, Kube, Unreachable
 from warmpod.resources import names
 
 logger = logging.getLogger(__name__)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from warmpod.controller.forecasting.series import SHAPES, Shape
-from warmpod.controller.views import ModelView
+from warmpod.controller.objects.views import ModelView
 
 
 def mode_of(view: ModelView) -> str:

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import logging
 
-from warmpod.controller.cache import Cache
-from warmpod.controller.kinds import NODE, POD
-from warmpod.controller.kube import ApiError, Kube
-from warmpod.controller.metrics import Metrics
-from warmpod.controller.node_view import NodeView
+from warmpod.controller.apiserver.kinds import NODE, POD
+from warmpod.controller.apiserver.kube import ApiError, Kube
 from warmpod.controller.nodes import pods
 from warmpod.controller.nodes.pods import PodChanges
-from warmpod.controller.views import Object, PodView
-from warmpod.controller.workqueue import RetryLater
+from warmpod.controller.objects.cache import Cache
+from warmpod.controller.objects.node_view import NodeView
+from warmpod.controller.objects.views import Object, PodView
+from warmpod.controller.runtime.workqueue import RetryLater
+from warmpod.controller.telling.metrics import Metrics
 from warmpod.resources.names import PREFETCH_GATE, RESIDENT_LABEL
 
 logger = logging.getLogger(__name__)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from warmpod.controller.kinds import POD
-from warmpod.controller.node_view import NodeView
+from warmpod.controller.apiserver.kinds import POD
 from warmpod.controller.nodes import images, preflight
 from warmpod.controller.nodes.disks import Kubelet, kubelet_of
 from warmpod.controller.nodes.preflight import Disk, Layers, Refusal
 from warmpod.controller.nodes.sizes import Question
-from warmpod.controller.views import Key, PodView, owner_key
+from warmpod.controller.objects.node_view import NodeView
+from warmpod.controller.objects.views import Key, PodView, owner_key
 
 _ARCHITECTURE = "kubernetes.io/arch"
 

@@ -16,11 +16,11 @@ from typing import Any, Final
 import aiohttp
 from kubernetes.aio.client import Configuration
 
-from warmpod.controller.answers import Answers
-from warmpod.controller.kube import bearer_token
-from warmpod.controller.node_view import NodeView
+from warmpod.controller.apiserver.kube import bearer_token
+from warmpod.controller.clients.answers import Answers
 from warmpod.controller.nodes.preflight import GC_PERCENT, Disk
-from warmpod.controller.views import Key
+from warmpod.controller.objects.node_view import NodeView
+from warmpod.controller.objects.views import Key
 
 logger = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from warmpod.controller.node_view import NodeView, Taint
 from warmpod.controller.nodes.placement import Placement, Requirement, Term, Toleration
+from warmpod.controller.objects.node_view import NodeView, Taint
 
 #: What `kubectl cordon` sets, besides spec.unschedulable.
 _CORDONED = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")

@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 
 from warmpod import reasons
-from warmpod.controller.kinds import POD
-from warmpod.controller.node_view import NodeView
+from warmpod.controller.apiserver.kinds import POD
 from warmpod.controller.nodes import images
 from warmpod.controller.nodes.checks import Checks
 from warmpod.controller.nodes.hosts import Hosts
@@ -22,7 +21,8 @@ from warmpod.controller.nodes.placement import Placement
 from warmpod.controller.nodes.pods import is_gated, is_pulling, removal
 from warmpod.controller.nodes.queue import PullQueue
 from warmpod.controller.nodes.seen import NodesSeen
-from warmpod.controller.views import Key, PodView, View, owner_key
+from warmpod.controller.objects.node_view import NodeView
+from warmpod.controller.objects.views import Key, PodView, View, owner_key
 
 #: Seconds after which turns are looked at again without any news: a disk may have been emptied.
 DECISION_SECONDS = 5.0

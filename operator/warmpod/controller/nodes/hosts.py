@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 
-from warmpod.controller.node_view import NodeView
 from warmpod.controller.nodes import images
 from warmpod.controller.nodes.eligibility import undisturbed, why_not
 from warmpod.controller.nodes.placement import Placement
-from warmpod.controller.views import Key
+from warmpod.controller.objects.node_view import NodeView
+from warmpod.controller.objects.views import Key
 
 
 class Hosts:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import lru_cache
 
-from warmpod.controller.node_view import NodeView
+from warmpod.controller.objects.node_view import NodeView
 from warmpod.registry.reference import parse_reference
 
 #: Entries at which the kubelet cuts the list, unless it was told otherwise.

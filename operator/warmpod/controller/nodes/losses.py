@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from warmpod.controller.node_view import NodeView
 from warmpod.controller.nodes import images
 from warmpod.controller.nodes.pods import holds_images
-from warmpod.controller.views import PodView
+from warmpod.controller.objects.node_view import NodeView
+from warmpod.controller.objects.views import PodView
 
 
 class Losses:

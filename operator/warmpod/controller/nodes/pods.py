@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from warmpod import reasons
-from warmpod.controller import mounts
+from warmpod.controller.diagnosis import mounts
+from warmpod.controller.diagnosis.problems import Area, Problem
 from warmpod.controller.nodes.seen import NodesSeen
-from warmpod.controller.problems import Area, Problem
-from warmpod.controller.views import PodView
+from warmpod.controller.objects.views import PodView
 from warmpod.protocol import RESIDENT_CONDITION
 from warmpod.resources.names import AGENT_CONTAINER, RESIDENT_LABEL
 

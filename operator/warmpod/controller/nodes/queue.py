@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
-from warmpod.controller.kinds import POD
-from warmpod.controller.node_view import NodeView
+from warmpod.controller.apiserver.kinds import POD
 from warmpod.controller.nodes import images, turns
 from warmpod.controller.nodes.checks import Checks
 from warmpod.controller.nodes.hosts import Hosts
 from warmpod.controller.nodes.pods import is_gated, takes_place
 from warmpod.controller.nodes.preflight import Refusal
 from warmpod.controller.nodes.turns import Pull
-from warmpod.controller.views import PodView, owner_key
+from warmpod.controller.objects.node_view import NodeView
+from warmpod.controller.objects.views import PodView, owner_key
 
 #: How long a turn keeps its place without being taken: the gate of a WarmModel that cannot be
 #: reconciled, or of a pod that may not be written, must not keep others from pulling.

@@ -14,10 +14,10 @@ from typing import Any, Final
 
 import aiohttp
 
-from warmpod.controller.answers import Answers
+from warmpod.controller.clients.answers import Answers
+from warmpod.controller.clients.resolver import TIMEOUT_SECONDS
 from warmpod.controller.nodes.preflight import Layers
-from warmpod.controller.resolver import TIMEOUT_SECONDS
-from warmpod.controller.views import Key
+from warmpod.controller.objects.views import Key
 from warmpod.registry.answers import document_in, of_platform
 from warmpod.registry.client import Client
 from warmpod.registry.errors import RegistryError

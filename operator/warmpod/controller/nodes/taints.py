@@ -10,15 +10,15 @@ import logging
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 
-from warmpod.controller import mounts, problems
-from warmpod.controller.cache import Cache
-from warmpod.controller.kube import ApiError, Unreachable
-from warmpod.controller.node_view import NodeView
+from warmpod.controller.apiserver.kube import ApiError, Unreachable
+from warmpod.controller.diagnosis import mounts, problems
 from warmpod.controller.nodes.actions import NodeActions
 from warmpod.controller.nodes.fleet import Fleet
 from warmpod.controller.nodes.pods import is_resident
-from warmpod.controller.views import Key, PodView
-from warmpod.controller.workqueue import RetryLater
+from warmpod.controller.objects.cache import Cache
+from warmpod.controller.objects.node_view import NodeView
+from warmpod.controller.objects.views import Key, PodView
+from warmpod.controller.runtime.workqueue import RetryLater
 from warmpod.resources.names import NOT_READY_TAINT
 
 logger = logging.getLogger(__name__)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from warmpod.controller.nodes.pods import is_pulling
 from warmpod.controller.nodes.seen import NodesSeen
-from warmpod.controller.views import PodView
+from warmpod.controller.objects.views import PodView
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+from warmpod.controller.clients.sidecars import SidecarError
+from warmpod.controller.objects.views import Key, PodView
 from warmpod.controller.pool.decision import POLL, SLEEP_POLL, PoolPlan
 from warmpod.controller.pool.idle import Idle
 from warmpod.controller.pool.seam import Sidecars
-from warmpod.controller.sidecars import SidecarError
-from warmpod.controller.views import Key, PodView
 
 logger = logging.getLogger(__name__)
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from warmpod.controller.demand import Demand
-from warmpod.controller.meta import DELETION_COST, time_text
+from warmpod.controller.objects.meta import DELETION_COST, time_text
+from warmpod.controller.objects.views import PodView
 from warmpod.controller.pool.choice import choose
 from warmpod.controller.pool.members import (
     Member,
@@ -23,7 +24,6 @@ from warmpod.controller.pool.members import (
     late_at,
     members,
 )
-from warmpod.controller.views import PodView
 from warmpod.resources import deployment
 from warmpod.resources.names import (
     DEMOTED_AT,

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from warmpod.controller.sidecars import Load
-from warmpod.controller.views import Key
+from warmpod.controller.clients.sidecars import Load
+from warmpod.controller.objects.views import Key
 
 
 class Idle:

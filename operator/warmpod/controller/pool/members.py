@@ -7,15 +7,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import IntEnum
 
-from warmpod import reasons
-from warmpod.controller.views import PodView, parse_time
+from warmpod.controller.objects.engine_pods import is_serving, is_warm, sleeps
+from warmpod.controller.objects.views import PodView, parse_time
 from warmpod.protocol import WARM_CONDITION
 from warmpod.resources.names import (
     DEMOTED_AT,
     PROMOTED_AT,
     REVISION_LABEL,
-    ROLE_LABEL,
-    SERVING,
     WAKE_FAILED_AT,
 )
 
@@ -30,8 +28,6 @@ OPENING_PATIENCE = timedelta(seconds=5)
 CLOCKS_APART = timedelta(hours=1)
 #: Evidence of about the same age counts the same, else the spread over nodes would never matter.
 EVIDENCE_STEP = timedelta(hours=1)
-
-_SLEEP = (reasons.ASLEEP, reasons.WAKING)
 
 
 class State(IntEnum):
@@ -81,21 +77,6 @@ def members(pods: Iterable[PodView], *, sleeping: bool, now: datetime) -> Iterat
                 revision=pod.meta.labels.get(REVISION_LABEL, ""),
                 evidence=_evidence(pod, now) if state is State.WARM else 0,
             )
-
-
-def is_serving(pod: PodView) -> bool:
-    """As the Service sees it."""
-    return pod.meta.labels.get(ROLE_LABEL) == SERVING
-
-
-def is_warm(pod: PodView) -> bool:
-    return pod.is_true(WARM_CONDITION) and pod.is_true("Ready")
-
-
-def sleeps(pod: PodView) -> bool:
-    """Or is waking up."""
-    warm = pod.conditions.get(WARM_CONDITION)
-    return warm is not None and warm.reason in _SLEEP
 
 
 def time_of(pod: PodView, annotation: str, now: datetime) -> datetime | None:

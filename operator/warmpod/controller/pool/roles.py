@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from warmpod import reasons
-from warmpod.controller.cache import Cache
-from warmpod.controller.kinds import POD
-from warmpod.controller.kube import ApiError, Kube
-from warmpod.controller.metrics import Metrics
-from warmpod.controller.observed import Failure
+from warmpod.controller.apiserver.kinds import POD
+from warmpod.controller.apiserver.kube import ApiError, Kube
+from warmpod.controller.diagnosis.refused import Failure
+from warmpod.controller.objects.cache import Cache
+from warmpod.controller.objects.views import Object
 from warmpod.controller.pool.decision import RoleChange
-from warmpod.controller.views import Object
-from warmpod.controller.workqueue import RetryLater
+from warmpod.controller.runtime.workqueue import RetryLater
+from warmpod.controller.telling.metrics import Metrics
 from warmpod.resources.names import ROLE_LABEL
 
 logger = logging.getLogger(__name__)

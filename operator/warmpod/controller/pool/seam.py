@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from warmpod.controller.sidecars import Load
-from warmpod.controller.views import PodView
+from warmpod.controller.clients.sidecars import Load
+from warmpod.controller.objects.views import PodView
 
 
 class Sidecars(Protocol):

@@ -6,10 +6,10 @@ from datetime import datetime, timedelta
 
 from warmpod.api import WarmModel
 from warmpod.controller import demand
+from warmpod.controller.objects.views import WorkloadView
 from warmpod.controller.observed import Observed
 from warmpod.controller.pool.decision import Situation
 from warmpod.controller.rollouts import verdict
-from warmpod.controller.views import WorkloadView
 
 #: The Deployment controller's word for a rollout that is done; it keeps it when pods are not Ready
 #: later (k8s.io/kubernetes/pkg/controller/deployment/util: NewRSAvailableReason).

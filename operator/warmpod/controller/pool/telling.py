@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from warmpod import reasons
+from warmpod.controller.objects.views import PodView
 from warmpod.controller.pool.decision import RoleChange
 from warmpod.controller.pool.members import State
-from warmpod.controller.transitions import Transition
-from warmpod.controller.views import PodView
+from warmpod.controller.telling.transition import Transition
 from warmpod.protocol import WARM_CONDITION
 
 #: Pods that a message names.

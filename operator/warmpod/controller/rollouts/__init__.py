@@ -2,7 +2,6 @@
 whether they may.
 
 What decides is pure functions of what was observed. `weights_first` says when the Deployment gets a
-revision; `steps` with how much room, which `surge` computes and `surge_nodes` asks nodes for;
-`verdict` whether its first pod is good enough, by `baseline` and `failures`; `marking` is what is
-written down of it.
+revision; `steps` with how much room, which `nodes.surge` computes; `verdict` whether its first pod
+is good enough, by `baseline` and `failures`; `marking` is what is written down of it.
 """

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from statistics import median
 
-from warmpod.controller.views import PodView
+from warmpod.controller.objects.views import PodView
 from warmpod.protocol import TIMELINE_CONDITION
 from warmpod.startup import record
 

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 
 from warmpod import reasons
-from warmpod.controller import problems
-from warmpod.controller.problems import Area, Problem
-from warmpod.controller.views import Key, PodView
+from warmpod.controller.diagnosis import problems
+from warmpod.controller.diagnosis.problems import Area, Problem
+from warmpod.controller.objects.views import Key, PodView
 from warmpod.resources.names import ENGINE_CONTAINER
 
 #: How long the same problem must have stood, and no other come in between.

@@ -12,10 +12,10 @@ from datetime import datetime, timedelta
 from warmpod import reasons
 from warmpod.api import WarmModel
 from warmpod.controller import demand
+from warmpod.controller.objects.engine_pods import is_serving
+from warmpod.controller.objects.views import PodView
 from warmpod.controller.observed import Observed
-from warmpod.controller.pool.members import is_serving
 from warmpod.controller.rollouts.verdict import Verdicts
-from warmpod.controller.views import PodView
 from warmpod.protocol import WARM_CONDITION
 from warmpod.reasons import Reason
 from warmpod.resources.deployment import Strategy

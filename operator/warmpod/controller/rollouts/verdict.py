@@ -13,12 +13,12 @@ from datetime import datetime, timedelta
 
 from warmpod import reasons
 from warmpod.api import WarmModel
+from warmpod.controller.diagnosis.problems import Area, Problem
+from warmpod.controller.objects.views import PodView
 from warmpod.controller.observed import Observed, StoredRevision
-from warmpod.controller.problems import Area, Problem
 from warmpod.controller.rollouts import baseline, failures, marking
 from warmpod.controller.rollouts.baseline import Baseline
 from warmpod.controller.rollouts.marking import Marks, Rejection
-from warmpod.controller.views import PodView
 from warmpod.protocol import WARM_CONDITION
 from warmpod.reasons import Reason
 from warmpod.resources.names import REVISION_LABEL

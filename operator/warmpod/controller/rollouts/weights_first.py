@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from warmpod import reasons
-from warmpod.controller.problems import NODE_AREAS, Problem
-from warmpod.controller.views import PodView
+from warmpod.controller.diagnosis.problems import NODE_AREAS, Problem
+from warmpod.controller.objects.views import PodView
 from warmpod.protocol import RESIDENT_CONDITION
 
 

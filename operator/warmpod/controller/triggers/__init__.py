@@ -18,10 +18,10 @@ from typing import Any, Protocol
 
 from warmpod import reasons
 from warmpod.api.warm_now import MAX_ID
-from warmpod.controller.meta import time_text
-from warmpod.controller.sidecars import SidecarError
-from warmpod.controller.transitions import Transition
-from warmpod.controller.views import Key, ModelView, PodView
+from warmpod.controller.clients.sidecars import SidecarError
+from warmpod.controller.objects.meta import time_text
+from warmpod.controller.objects.views import Key, ModelView, PodView
+from warmpod.controller.telling.transition import Transition
 from warmpod.protocol import WARM_NOW_ANNOTATION
 
 logger = logging.getLogger(__name__)

@@ -14,10 +14,10 @@ from collections.abc import Callable
 
 from aiohttp import web
 
-from warmpod.controller.kube import ApiError, Unreachable
+from warmpod.controller.apiserver.kube import ApiError, Unreachable
+from warmpod.controller.objects.views import Key
 from warmpod.controller.triggers import identity
 from warmpod.controller.triggers.reviews import NoReviews, Reviews, User
-from warmpod.controller.views import Key
 from warmpod.protocol import TOKEN_AUDIENCE, WARM_NOW_ANNOTATION
 
 logger = logging.getLogger(__name__)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from warmpod.controller.kube import ApiError, Kube
-from warmpod.controller.views import Key
+from warmpod.controller.apiserver.kube import ApiError, Kube
+from warmpod.controller.objects.views import Key
 from warmpod.protocol import GROUP, PLURAL, TOKEN_AUDIENCE
 
 _TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"  # noqa: S105 (a path)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from unit.controller.builders import PodWrapper, engine
-from warmpod.controller.kinds import POD
-from warmpod.controller.views import PodView, project
+from warmpod.controller.apiserver.kinds import POD
+from warmpod.controller.objects.views import PodView, project
 from warmpod.resources.names import PROMOTED_FROM, ROLE_LABEL
 
 Change = Callable[[PodWrapper], PodWrapper]

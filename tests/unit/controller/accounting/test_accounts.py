@@ -14,8 +14,8 @@ from warmpod.api import WarmModel
 from warmpod.controller.accounting.accounts import Accounts, start_seconds
 from warmpod.controller.accounting.metrics import AccountsCollector
 from warmpod.controller.accounting.report import Account
-from warmpod.controller.kinds import WARM_MODEL
-from warmpod.controller.views import ModelView, project
+from warmpod.controller.apiserver.kinds import WARM_MODEL
+from warmpod.controller.objects.views import ModelView, project
 
 KEY = (NAMESPACE, NAME)
 GPU = {"resources": {"limits": {"nvidia.com/gpu": 1}}}

@@ -20,7 +20,7 @@ from unit.controller.accounting.pods import (
 from warmpod.controller.accounting.ledger import Ledger, Waiting
 from warmpod.controller.accounting.rate import Rate
 from warmpod.controller.accounting.totals import Totals
-from warmpod.controller.views import PodView
+from warmpod.controller.objects.views import PodView
 
 
 class Story:

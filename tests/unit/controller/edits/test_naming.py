@@ -8,7 +8,7 @@ import pytest
 
 from unit.controller.builders import World, engine, prefetch
 from warmpod import reasons
-from warmpod.controller.observed import Failure
+from warmpod.controller.diagnosis.refused import Failure
 
 LEFT = Failure(reasons.CHILD_EDITED, "Service models/llama", "spec.x (set by somebody)")
 STORED = World().store()

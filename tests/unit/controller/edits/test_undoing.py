@@ -9,11 +9,11 @@ import pytest
 
 from unit.controller.apply_bench import KEY, MODEL, Bench
 from unit.controller.builders import NAME, Object, PodWrapper, World, ago, engine
+from warmpod.controller.apiserver.kinds import DEPLOYMENT, POD, SERVICE
+from warmpod.controller.apiserver.kube import ApiError, Unreachable
 from warmpod.controller.apply import CONFLICT_SECONDS
 from warmpod.controller.edits.undoing import HOUR, REST, TIMES
-from warmpod.controller.kinds import DEPLOYMENT, POD, SERVICE
-from warmpod.controller.kube import ApiError, Unreachable
-from warmpod.controller.workqueue import RetryLater
+from warmpod.controller.runtime.workqueue import RetryLater
 from warmpod.resources import deployment
 
 WORLD = World().store()

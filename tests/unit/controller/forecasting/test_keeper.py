@@ -13,7 +13,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 from unit.controller.builders import NAME, NAMESPACE, engine, warm_model
 from unit.controller.fake_kube import FakeKube
 from warmpod.api import WarmModel
-from warmpod.controller.cache import Cache
+from warmpod.controller.apiserver.kinds import CONFIG_MAP, POD, WARM_MODEL
+from warmpod.controller.apiserver.kube import ApiError
 from warmpod.controller.forecasting.history import HistoryError
 from warmpod.controller.forecasting.keeper import Forecasts
 from warmpod.controller.forecasting.metrics import ForecastErrors
@@ -21,10 +22,9 @@ from warmpod.controller.forecasting.process import Answer, Task
 from warmpod.controller.forecasting.scores import FEWEST
 from warmpod.controller.forecasting.series import SHAPES, Shape
 from warmpod.controller.forecasting.storage import Storage
-from warmpod.controller.kinds import CONFIG_MAP, POD, WARM_MODEL
-from warmpod.controller.kube import ApiError
-from warmpod.controller.parsed import Parsed
-from warmpod.controller.views import PodView
+from warmpod.controller.objects.cache import Cache
+from warmpod.controller.objects.parsed import Parsed
+from warmpod.controller.objects.views import PodView
 
 KEY = (NAMESPACE, NAME)
 START = datetime(2030, 1, 1, tzinfo=UTC)

@@ -9,14 +9,14 @@ from prometheus_client import CollectorRegistry
 
 from unit.controller.builders import NAMESPACE, PodWrapper, engine, prefetch
 from unit.controller.fake_kube import FakeKube
-from warmpod.controller.cache import Cache
-from warmpod.controller.kinds import POD
-from warmpod.controller.kube import ApiError
-from warmpod.controller.metrics import Metrics
+from warmpod.controller.apiserver.kinds import POD
+from warmpod.controller.apiserver.kube import ApiError
 from warmpod.controller.nodes.actions import NodeActions
 from warmpod.controller.nodes.pods import PodChanges
-from warmpod.controller.views import PodView
-from warmpod.controller.workqueue import RetryLater
+from warmpod.controller.objects.cache import Cache
+from warmpod.controller.objects.views import PodView
+from warmpod.controller.runtime.workqueue import RetryLater
+from warmpod.controller.telling.metrics import Metrics
 
 
 class World:

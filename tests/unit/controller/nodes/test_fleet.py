@@ -19,15 +19,15 @@ from unit.controller.builders import (
     prefetch,
 )
 from warmpod import reasons
-from warmpod.controller.cache import Cache
-from warmpod.controller.kinds import NODE, POD
+from warmpod.controller.apiserver.kinds import NODE, POD
 from warmpod.controller.nodes.checks import Checks
 from warmpod.controller.nodes.fleet import DECISION_SECONDS, Fleet
 from warmpod.controller.nodes.placement import Placement, of_template
 from warmpod.controller.nodes.preflight import Disk, Layers
 from warmpod.controller.nodes.queue import TURN
 from warmpod.controller.nodes.seen import NodesSeen
-from warmpod.controller.views import PodView
+from warmpod.controller.objects.cache import Cache
+from warmpod.controller.objects.views import PodView
 from warmpod.resources.names import MODEL_LABEL
 
 KEY = (NAMESPACE, NAME)

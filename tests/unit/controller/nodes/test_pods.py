@@ -7,7 +7,7 @@ from warmpod import reasons
 from warmpod.controller.nodes.pods import changes, is_pulling, label, problems
 from warmpod.controller.nodes.preflight import Refusal
 from warmpod.controller.nodes.seen import NodesSeen
-from warmpod.controller.views import PodView
+from warmpod.controller.objects.views import PodView
 
 SEEN = NodesSeen(limit=5, eligible=frozenset({"n1", "n2", "n3"}))
 

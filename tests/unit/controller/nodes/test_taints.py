@@ -9,15 +9,15 @@ from prometheus_client import CollectorRegistry
 
 from unit.controller.builders import NAME, NAMESPACE, NOW, node, prefetch, warm_model
 from unit.controller.fake_kube import FakeKube
-from warmpod.controller.cache import Cache
-from warmpod.controller.kinds import NODE, POD, WARM_MODEL
-from warmpod.controller.kube import ApiError
-from warmpod.controller.metrics import Metrics
+from warmpod.controller.apiserver.kinds import NODE, POD, WARM_MODEL
+from warmpod.controller.apiserver.kube import ApiError
 from warmpod.controller.nodes.actions import NodeActions
 from warmpod.controller.nodes.checks import Checks
 from warmpod.controller.nodes.fleet import Fleet
 from warmpod.controller.nodes.placement import of_template
 from warmpod.controller.nodes.taints import PATIENCE, StartupTaints
+from warmpod.controller.objects.cache import Cache
+from warmpod.controller.telling.metrics import Metrics
 
 KEY = (NAMESPACE, NAME)
 OURS = "warmpod.io/not-ready:NoSchedule"

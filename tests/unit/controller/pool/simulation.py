@@ -10,10 +10,10 @@ from functools import lru_cache, partial
 
 from unit.controller.builders import NOW, PodWrapper
 from warmpod.controller.demand import Demand
-from warmpod.controller.meta import DELETION_COST
+from warmpod.controller.objects.engine_pods import is_serving, is_warm
+from warmpod.controller.objects.meta import DELETION_COST
+from warmpod.controller.objects.views import PodView
 from warmpod.controller.pool import RoleChange, Situation, decide
-from warmpod.controller.pool.members import is_serving, is_warm
-from warmpod.controller.views import PodView
 from warmpod.resources.names import ROLE_LABEL
 
 WARM_UP_SECONDS = 4

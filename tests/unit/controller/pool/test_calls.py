@@ -8,12 +8,12 @@ from dataclasses import replace
 from unit.controller.builders import NOW, engine
 from unit.controller.fake_sidecars import FakeSidecars
 from unit.controller.pool.test_decision import situation
+from warmpod.controller.clients.sidecars import Load
+from warmpod.controller.objects.views import Key, PodView
 from warmpod.controller.pool import PoolPlan, decide
 from warmpod.controller.pool.calls import REFUSED, Calls
 from warmpod.controller.pool.decision import POLL, SLEEP_POLL
 from warmpod.controller.pool.idle import Idle
-from warmpod.controller.sidecars import Load
-from warmpod.controller.views import Key, PodView
 
 KEY = ("models", "llama")
 POD = engine("a").view()

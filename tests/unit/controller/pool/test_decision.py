@@ -9,10 +9,10 @@ import pytest
 
 from unit.controller.builders import NOW, PodWrapper, ago, engine
 from warmpod.controller.demand import Demand
-from warmpod.controller.meta import DELETION_COST
+from warmpod.controller.objects.meta import DELETION_COST
+from warmpod.controller.objects.views import PodView
 from warmpod.controller.pool import PoolPlan, Situation, decide
 from warmpod.controller.pool.members import OPENING_PATIENCE, WAKE_PATIENCE
-from warmpod.controller.views import PodView
 
 CURRENT, OLD = "current000", "old0000000"
 GRACE = timedelta(seconds=90)

@@ -15,9 +15,9 @@ from unit.controller.builders import NOW, PodWrapper, ago, engine
 from unit.controller.pool.simulation import Cluster
 from unit.controller.pool.test_decision import CURRENT, OLD, situation
 from warmpod.controller.demand import Demand
+from warmpod.controller.objects.engine_pods import is_serving, is_warm
+from warmpod.controller.objects.views import PodView
 from warmpod.controller.pool import PoolPlan, Situation, decide
-from warmpod.controller.pool.members import is_serving, is_warm
-from warmpod.controller.views import PodView
 from warmpod.resources.names import REVISION_LABEL, ROLE_LABEL
 
 # Anybody who may change pods can write any of these.

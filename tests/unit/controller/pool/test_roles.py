@@ -11,14 +11,14 @@ from prometheus_client import CollectorRegistry
 from unit.controller.builders import NAMESPACE, NOW, PodWrapper, engine
 from unit.controller.fake_kube import FakeKube
 from unit.controller.pool.test_decision import CURRENT, situation
-from warmpod.controller.cache import Cache
-from warmpod.controller.kinds import POD
-from warmpod.controller.kube import ApiError
-from warmpod.controller.metrics import Metrics
+from warmpod.controller.apiserver.kinds import POD
+from warmpod.controller.apiserver.kube import ApiError
+from warmpod.controller.objects.cache import Cache
+from warmpod.controller.objects.views import PodView
 from warmpod.controller.pool import RoleChange, decide
 from warmpod.controller.pool.roles import Assigned, Roles
-from warmpod.controller.views import PodView
-from warmpod.controller.workqueue import RetryLater
+from warmpod.controller.runtime.workqueue import RetryLater
+from warmpod.controller.telling.metrics import Metrics
 from warmpod.resources.names import ROLE_LABEL
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from unit.controller.builders import NAME, World, engine, node, warm_model
 from unit.controller.test_reconcile import Cluster, bring_up
-from warmpod.controller.kinds import CONTROLLER_REVISION, DEPLOYMENT
-from warmpod.controller.kube import ApiError
+from warmpod.controller.apiserver.kinds import CONTROLLER_REVISION, DEPLOYMENT
+from warmpod.controller.apiserver.kube import ApiError
 from warmpod.controller.rollouts.marking import BASELINE_ANNOTATION, PREVIOUS_ANNOTATION
 from warmpod.resources.deployment import HELD_SECONDS
 

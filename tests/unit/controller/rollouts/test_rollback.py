@@ -20,14 +20,14 @@ from unit.controller.builders import (
     prefetch,
     revision_view,
 )
-from warmpod.controller.kinds import CONTROLLER_REVISION, DAEMON_SET
+from warmpod.controller.apiserver.kinds import CONTROLLER_REVISION, DAEMON_SET
 from warmpod.controller.observed import StoredRevision
 from warmpod.controller.plan import Plan
 from warmpod.controller.rollouts import failures, marking, verdict
 from warmpod.controller.rollouts.baseline import Baseline
 from warmpod.controller.rollouts.marking import Marks, Rejection
 from warmpod.controller.rollouts.verdict import FIGURES_DELAY, Verdicts
-from warmpod.controller.transitions import transitions
+from warmpod.controller.status.transitions import transitions
 from warmpod.resources.deployment import HELD_SECONDS, MIN_READY_SECONDS
 from warmpod.resources.names import REVISION_LABEL
 

@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 
 from unit.controller.builders import NOW, PodWrapper, World, engine, prefetch, revision_view
+from warmpod.controller.nodes import surge
+from warmpod.controller.nodes.surge import Places
 from warmpod.controller.observed import StoredRevision
-from warmpod.controller.rollouts import marking, surge
+from warmpod.controller.rollouts import marking
 from warmpod.controller.rollouts.failures import FailureWatch
 from warmpod.controller.rollouts.marking import Marks
-from warmpod.controller.rollouts.surge import Places
 from warmpod.resources.names import REVISION_LABEL
 
 STEP = timedelta(seconds=5)

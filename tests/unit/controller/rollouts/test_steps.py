@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from unit.controller.builders import NOW, PodWrapper, World, ago, applied, engine, prefetch
+from warmpod.controller.nodes.surge import Room
 from warmpod.controller.rollouts import steps
 from warmpod.controller.rollouts.marking import Marks
 from warmpod.controller.rollouts.steps import Step
-from warmpod.controller.rollouts.surge import Room
 from warmpod.controller.rollouts.verdict import Verdicts
-from warmpod.controller.transitions import transitions
+from warmpod.controller.status.transitions import transitions
 from warmpod.resources.deployment import Strategy
 from warmpod.resources.names import ROLE_LABEL
 

@@ -9,8 +9,8 @@ import pytest
 
 from unit.controller.builders import NOW, PodWrapper, World, ago, applied, engine, prefetch
 from warmpod import reasons
+from warmpod.controller.diagnosis.problems import Area, Problem
 from warmpod.controller.nodes.seen import NodesSeen
-from warmpod.controller.problems import Area, Problem
 from warmpod.controller.rollouts import weights_first
 from warmpod.controller.rollouts.weights_first import Nodes
 from warmpod.resources.names import REVISION_LABEL

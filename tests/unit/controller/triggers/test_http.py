@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
-from warmpod.controller.kube import ApiError, Unreachable
+from warmpod.controller.apiserver.kube import ApiError, Unreachable
 from warmpod.controller.triggers import identity
 from warmpod.controller.triggers.http import Endpoint
 from warmpod.controller.triggers.reviews import Reviews

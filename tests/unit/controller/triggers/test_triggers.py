@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from unit.controller.builders import NAME, NAMESPACE, engine, warm_model
-from warmpod.controller.kinds import WARM_MODEL
-from warmpod.controller.sidecars import SidecarError
+from warmpod.controller.apiserver.kinds import WARM_MODEL
+from warmpod.controller.clients.sidecars import SidecarError
+from warmpod.controller.objects.views import ModelView, PodView, project
 from warmpod.controller.triggers import Triggers, identity
-from warmpod.controller.views import ModelView, PodView, project
 from warmpod.protocol import WARM_NOW_ANNOTATION
 
 KEY = (NAMESPACE, NAME)

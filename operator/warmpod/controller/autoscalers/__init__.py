@@ -1,1 +1,0 @@
-"""HorizontalPodAutoscalers that scale WarmModels, KEDA's among them: read, never written."""

@@ -1,0 +1,1 @@
+"""Whom the operator asks besides the API server: image registries and sidecars."""

@@ -1,0 +1,1 @@
+"""Prefetch pods: which of their DaemonSets go, and when one makes room for another."""
