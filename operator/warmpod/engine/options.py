@@ -6,9 +6,11 @@ Underscores count as dashes, an option may be shortened to any prefix that fits 
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
+
+from warmpod.commandline import cut
 
 TENSOR = "--tensor-parallel-size"
 PIPELINE = "--pipeline-parallel-size"
@@ -127,7 +129,6 @@ _NEIGHBOURS = frozenset(
 For each of ours, the one that is like it for longest is enough."""
 
 _ALIASES = {"-tp": TENSOR, "-pp": PIPELINE, "-dp": DATA, "-sc": SPECULATIVE, "-cc": COMPILATION}
-_NEGATIVE_NUMBER = re.compile(r"^-\d+(\.\d*)?$")
 
 
 @dataclass(frozen=True)
@@ -139,13 +140,9 @@ class Option:
 
 def pairs(words: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Each option as written, with the values that follow it or stand behind its `=`."""
-    for index, word in enumerate(words):
-        if word == "--":
-            return
-        if not _is_option(word):
-            continue
-        name, equals, value = word.partition("=")
-        yield name, (value,) if equals else tuple(_until_option(words[index + 1 :]))
+    before_end = list(takewhile(lambda word: word != "--", words))
+    for option in cut(before_end):
+        yield option.name, option.following if option.value is None else (option.value,)
 
 
 def known_options(words: Sequence[str]) -> Iterator[Option]:
@@ -160,17 +157,6 @@ def known_options(words: Sequence[str]) -> Iterator[Option]:
 def normalised(written: str) -> str:
     head, dot, entry = written.partition(".")
     return (head.replace("_", "-") if head.startswith("--") else head) + dot + entry
-
-
-def _is_option(word: str) -> bool:
-    return len(word) > 1 and word.startswith("-") and not _NEGATIVE_NUMBER.match(word)
-
-
-def _until_option(words: Iterable[str]) -> Iterator[str]:
-    for word in words:
-        if _is_option(word):
-            return
-        yield word
 
 
 def _resolve(name: str) -> str | None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from warmpod import compilecache, inuse, protocol
+from warmpod import commandline, compilecache, inuse, protocol
 from warmpod.launcher import events as events_module
 from warmpod.launcher import output as output_module
 from warmpod.launcher.boot import was_warm
@@ -43,9 +43,16 @@ PACKAGE = Path(events_module.__file__).parent
 SHARED = (
     Path(protocol.__file__),
     Path(inuse.__file__),
+    Path(commandline.__file__),
     *sorted(Path(compilecache.__file__).parent.glob("*.py")),
 )
-OURS = ("warmpod.launcher", "warmpod.protocol", "warmpod.inuse", "warmpod.compilecache")
+OURS = (
+    "warmpod.launcher",
+    "warmpod.protocol",
+    "warmpod.inuse",
+    "warmpod.commandline",
+    "warmpod.compilecache",
+)
 PREFIX = "(EngineCore pid=97) INFO 11-30 02:47:13 [core.py:105] "
 
 
