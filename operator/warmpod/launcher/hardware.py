@@ -9,8 +9,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from warmpod.launcher.files import text_of
 from warmpod.launcher.gpus import gpus
-from warmpod.launcher.nvidia import KernelModule, kernel_module, text_of
+from warmpod.launcher.nvidia import KernelModule, kernel_module
 
 CPUS = Path("/proc/cpuinfo")
 _QUERY = ("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 
 from warmpod.launcher.boot import Boot, Ends
+from warmpod.launcher.command import Command
 from warmpod.launcher.console import say
 from warmpod.launcher.forks import ForkServer
 from warmpod.launcher.mainloop import MainLoop
-from warmpod.launcher.reference import Command
 from warmpod.launcher.vllm_command import NoForkError, changed, program_of
 
 # One that was killed is replaced, but not for ever.
