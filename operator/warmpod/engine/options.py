@@ -6,9 +6,11 @@ Underscores count as dashes, an option may be shortened to any prefix that fits 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
+from typing import Any
 
 from warmpod.commandline import cut
 
@@ -137,6 +139,11 @@ class Option:
     entry: str  # what follows the dot in --speculative-config.model, else ""
     values: tuple[str, ...]
 
+    @property
+    def value(self) -> str:
+        """The first one; empty where there is none."""
+        return self.values[0] if self.values else ""
+
 
 def pairs(words: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Each option as written, with the values that follow it or stand behind its `=`."""
@@ -157,6 +164,14 @@ def known_options(words: Sequence[str]) -> Iterator[Option]:
 def normalised(written: str) -> str:
     head, dot, entry = written.partition(".")
     return (head.replace("_", "-") if head.startswith("--") else head) + dot + entry
+
+
+def json_of(text: str) -> Any:
+    """None for what is no JSON."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
 
 
 def _resolve(name: str) -> str | None:
