@@ -78,6 +78,10 @@ def test_the_state_survives(tmp_path: Path) -> None:
         assert load(path) is None
 
 
+# Where a pod has what the image's home has.
+FILES = ["flashinfer/.cache/flashinfer/0.6/90a/k.so", "triton/a/b.cubin", "vllm/m.json"]
+
+
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     """Of an image with caches."""
@@ -105,11 +109,7 @@ def test_what_the_image_has_is_copied(tmp_path: Path, home: Path) -> None:
     directory.seed()
     copied = tmp_path / "cache/flashinfer/.cache/flashinfer/0.6/90a/k.so"
     assert copied.stat().st_mtime_ns == 2_000_000_003
-    assert files_below(tmp_path / "cache") == [
-        "flashinfer/.cache/flashinfer/0.6/90a/k.so",
-        "triton/a/b.cubin",
-        "vllm/m.json",
-    ]
+    assert files_below(tmp_path / "cache") == FILES
     assert all(directory.is_seed(name, (tmp_path / "cache" / name).stat()) for name in FILES)
     copied.write_text("another")
     assert not directory.is_seed(FILES[0], copied.stat())
@@ -119,9 +119,6 @@ def test_what_the_image_has_is_copied(tmp_path: Path, home: Path) -> None:
     directory.clear()
     assert directory.is_empty()
     assert (directory.path / "triton/a").is_dir()
-
-
-FILES = ["flashinfer/.cache/flashinfer/0.6/90a/k.so", "triton/a/b.cubin", "vllm/m.json"]
 
 
 def test_what_the_user_keeps_elsewhere_is_not_copied(tmp_path: Path, home: Path) -> None:

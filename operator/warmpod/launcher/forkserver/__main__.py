@@ -4,7 +4,8 @@
 
 Run by the interpreter of the image's `vllm` SCRIPT, which need not be the launcher's, and with the
 engine's own environment, so it imports nothing of warmpod. A directory of its own, because Python
-puts the directory of a program before all others where it looks for modules.
+puts the directory of a program before all others where it looks for modules; and one file, because
+modules beside it would be the engine's as well, which goes on in a fork of this process.
 
 DESCRIPTOR is a socket of whole messages (SOCK_SEQPACKET). This program sends one, as JSON:
 
