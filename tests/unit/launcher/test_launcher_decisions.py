@@ -321,9 +321,11 @@ def test_worker_death_is_found_without_pidfd(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize(
-    "path", [*sorted(PACKAGE.glob("*.py")), *SHARED], ids=lambda path: path.name
+    "path", [*sorted(PACKAGE.rglob("*.py")), *SHARED], ids=lambda path: path.name
 )
 def test_runs_on_the_oldest_interpreter_with_the_standard_library_only(path: Path) -> None:
+    # The fork server's interpreter does not find our packages.
+    ours = () if path.parent.name == "forkserver" else OURS
     tree = ast.parse(path.read_text(), feature_version=(3, 10))
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
@@ -333,7 +335,7 @@ def test_runs_on_the_oldest_interpreter_with_the_standard_library_only(path: Pat
         else:
             continue
         for name in names:
-            assert name.startswith(OURS) or name.partition(".")[0] in sys.stdlib_module_names, (
+            assert name.startswith(ours) or name.partition(".")[0] in sys.stdlib_module_names, (
                 f"{path.name} imports {name}"
             )
 
