@@ -129,6 +129,7 @@ _NEIGHBOURS = frozenset(
 )
 """vLLM's options that begin like one of ours, so that a prefix of both is not taken for ours.
 For each of ours, the one that is like it for longest is enough."""
+_KNOWN = _READ | _NEIGHBOURS
 
 _ALIASES = {"-tp": TENSOR, "-pp": PIPELINE, "-dp": DATA, "-sc": SPECULATIVE, "-cc": COMPILATION}
 
@@ -182,5 +183,5 @@ def _resolve(name: str) -> str | None:
         return name
     if not name.startswith("--") or name in _NEIGHBOURS:
         return None
-    fitting = [option for option in _READ | _NEIGHBOURS if option.startswith(name)]
+    fitting = [option for option in _KNOWN if option.startswith(name)]
     return fitting[0] if len(fitting) == 1 and fitting[0] in _READ else None
