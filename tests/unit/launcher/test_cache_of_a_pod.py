@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,13 +14,14 @@ from warmpod.compilecache import entry as entries
 from warmpod.compilecache.entry import EntryError
 from warmpod.compilecache.factors import Factors, key
 from warmpod.compilecache.layout import Store
-from warmpod.launcher import cachestore
+from warmpod.launcher import cachestore, compilecache
 from warmpod.launcher.cachedir import CacheDirectory, with_variables
 from warmpod.launcher.cachestate import Start, State, blames_cache, load, save, start
 from warmpod.launcher.cachestore import StoreClient
 from warmpod.launcher.compilecache import NOTHING_USED, CompileCache
 from warmpod.launcher.policy import Ending
 from warmpod.launcher.stages import Stage
+from warmpod.startup.names import CACHE_OUTCOMES
 
 FACTORS = Factors(image="i")
 HIT, COMPILED, SIZED = Stage("aot_hit"), Stage("compile"), Stage("kv_size")
@@ -432,6 +434,12 @@ def test_a_disk_that_is_nearly_full_is_left_alone(
     pod.cache.boot_is_warm("b")
     assert pod.marks() == []
     assert "too little room" in capfd.readouterr().err
+
+
+def test_outcomes_are_those_that_the_operator_counts() -> None:
+    """Its metric has one label for all others."""
+    sources = "".join(Path(module.__file__).read_text() for module in (cachestore, compilecache))
+    assert set(re.findall(r'Outcome\("([a-z-]+)"', sources)) == set(CACHE_OUTCOMES)
 
 
 @pytest.mark.parametrize("broken", [OSError("no"), ValueError("no")])
