@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+
+from warmpod.commandline import cut, leading
 
 COMMAND = "command"
 """The words before the first option, among them the path of the weights."""
@@ -75,7 +77,6 @@ _IGNORED_VARIABLES = _any_of(
     VLLM_VIDEO_LOADER_BACKEND VLLM_WORKER_.* VLLM_XLA_CACHE_PATH VLLM_ZENTORCH_WEIGHT_PREPACK
     """
 )
-_NEGATIVE_NUMBER = re.compile(r"^-\d+(\.\d*)?$")
 
 
 def arguments(argv: Sequence[str]) -> dict[str, str]:
@@ -119,16 +120,12 @@ def _ignored(name: str) -> bool:
     return _IGNORED_OPTIONS.fullmatch(head.removeprefix("no-")) is not None
 
 
-def _options(argv: Sequence[str]) -> list[tuple[str, list[str]]]:
-    """Each option with the words that follow it or stand behind its `=`."""
-    found: list[tuple[str, list[str]]] = [(COMMAND, [])]
-    for word in argv:
-        if len(word) < 2 or not word.startswith("-") or _NEGATIVE_NUMBER.match(word):
-            found[-1][1].append(word)
-            continue
-        name, equals, value = word.partition("=")
-        found.append((_normalised(name), [value] if equals else []))
-    return found
+def _options(argv: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+    """Each option with all words that are its values, or would be if it took so many."""
+    yield COMMAND, list(leading(argv))
+    for option in cut(argv):
+        behind = [] if option.value is None else [option.value]
+        yield _normalised(option.name), [*behind, *option.following]
 
 
 def _normalised(written: str) -> str:

@@ -9,7 +9,6 @@ What only a config file says (`--config`) is not seen, nor is what a script comp
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -24,6 +23,7 @@ from warmpod.engine.options import (
     SPECULATIVE,
     TENSOR,
     Option,
+    json_of,
     known_options,
     normalised,
     pairs,
@@ -152,20 +152,16 @@ def _draft_model(options: Sequence[Option]) -> str | None:
     """The last word on the draft model: a JSON value, an entry of it, or an option of its own."""
     model: str | None = None
     for option in options:
-        value = option.values[0] if option.values else ""
-        if option.name in ("--speculative-model", "--spec-model") and value:
-            model = value
+        if option.name in ("--speculative-model", "--spec-model") and option.value:
+            model = option.value
         elif option.name == SPECULATIVE and option.entry == "model":
-            model = value or model
+            model = option.value or model
         elif option.name == SPECULATIVE and not option.entry:
-            model = _model_of_json(value) or model
+            model = _model_of_json(option.value) or model
     return model
 
 
 def _model_of_json(text: str) -> str | None:
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
+    value = json_of(text)
     model = value.get("model") if isinstance(value, dict) else None
     return model if isinstance(model, str) and model else None

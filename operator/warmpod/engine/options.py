@@ -6,9 +6,13 @@ Underscores count as dashes, an option may be shortened to any prefix that fits 
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Sequence
+import json
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
+from typing import Any
+
+from warmpod.commandline import cut
 
 TENSOR = "--tensor-parallel-size"
 PIPELINE = "--pipeline-parallel-size"
@@ -125,9 +129,9 @@ _NEIGHBOURS = frozenset(
 )
 """vLLM's options that begin like one of ours, so that a prefix of both is not taken for ours.
 For each of ours, the one that is like it for longest is enough."""
+_KNOWN = _READ | _NEIGHBOURS
 
 _ALIASES = {"-tp": TENSOR, "-pp": PIPELINE, "-dp": DATA, "-sc": SPECULATIVE, "-cc": COMPILATION}
-_NEGATIVE_NUMBER = re.compile(r"^-\d+(\.\d*)?$")
 
 
 @dataclass(frozen=True)
@@ -136,16 +140,17 @@ class Option:
     entry: str  # what follows the dot in --speculative-config.model, else ""
     values: tuple[str, ...]
 
+    @property
+    def value(self) -> str:
+        """The first one; empty where there is none."""
+        return self.values[0] if self.values else ""
+
 
 def pairs(words: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Each option as written, with the values that follow it or stand behind its `=`."""
-    for index, word in enumerate(words):
-        if word == "--":
-            return
-        if not _is_option(word):
-            continue
-        name, equals, value = word.partition("=")
-        yield name, (value,) if equals else tuple(_until_option(words[index + 1 :]))
+    before_end = list(takewhile(lambda word: word != "--", words))
+    for option in cut(before_end):
+        yield option.name, option.following if option.value is None else (option.value,)
 
 
 def known_options(words: Sequence[str]) -> Iterator[Option]:
@@ -162,15 +167,12 @@ def normalised(written: str) -> str:
     return (head.replace("_", "-") if head.startswith("--") else head) + dot + entry
 
 
-def _is_option(word: str) -> bool:
-    return len(word) > 1 and word.startswith("-") and not _NEGATIVE_NUMBER.match(word)
-
-
-def _until_option(words: Iterable[str]) -> Iterator[str]:
-    for word in words:
-        if _is_option(word):
-            return
-        yield word
+def json_of(text: str) -> Any:
+    """None for what is no JSON."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
 
 
 def _resolve(name: str) -> str | None:
@@ -181,5 +183,5 @@ def _resolve(name: str) -> str | None:
         return name
     if not name.startswith("--") or name in _NEIGHBOURS:
         return None
-    fitting = [option for option in _READ | _NEIGHBOURS if option.startswith(name)]
+    fitting = [option for option in _KNOWN if option.startswith(name)]
     return fitting[0] if len(fitting) == 1 and fitting[0] in _READ else None

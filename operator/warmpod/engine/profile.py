@@ -5,7 +5,6 @@ The launcher adds it: only inside the image can be seen what its vLLM has.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -22,6 +21,7 @@ from warmpod.engine.options import (
     MAX_NUM_SEQS,
     PERFORMANCE_MODE,
     Option,
+    json_of,
 )
 from warmpod.engine.traits import EngineTraits, read_traits
 
@@ -130,10 +130,8 @@ def _decides_graphs(options: Sequence[Option], given: set[str], traits: EngineTr
 
 
 def _has_graphs(option: Option) -> bool:
+    """Also if it cannot be read."""
     if option.entry:
         return option.entry in _GRAPH_ENTRIES
-    try:
-        value = json.loads(option.values[0])
-    except (LookupError, ValueError, RecursionError):
-        return True
+    value = json_of(option.value)
     return not isinstance(value, dict) or any(name in value for name in _GRAPH_ENTRIES)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from warmpod.engine.options import SPECULATIVE, Option
+from warmpod.engine.options import SPECULATIVE, Option, json_of
 
 LARGEST = 2**31
 
@@ -90,7 +89,7 @@ def _adapters(values: Iterable[str]) -> Iterable[str]:
             if name:
                 yield name
             continue
-        parsed = _json(value)
+        parsed = json_of(value)
         for entry in parsed if isinstance(parsed, list) else [parsed]:
             found = entry.get("name") if isinstance(entry, dict) else None
             if isinstance(found, str) and found:
@@ -105,11 +104,11 @@ def _images(options: Iterable[Option]) -> int | None:
             continue
         value = option.values[0]
         if option.entry in ("image", "image.count"):
-            found: Any = _json(value)
+            found: Any = json_of(value)
         elif option.entry:
             continue
         else:
-            parsed = _json(value)
+            parsed = json_of(value)
             found = parsed.get("image") if isinstance(parsed, dict) else _old_image_limit(value)
         if isinstance(found, dict):
             found = found.get("count")
@@ -121,10 +120,3 @@ def _images(options: Iterable[Option]) -> int | None:
 def _old_image_limit(value: str) -> int | None:
     match = re.search(r"(?:^|,)\s*image=(\d{1,9})(?:,|$)", value)
     return int(match.group(1)) if match else None
-
-
-def _json(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None

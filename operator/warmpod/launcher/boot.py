@@ -10,11 +10,11 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from warmpod.launcher.command import Command
 from warmpod.launcher.compilers import Compilers
 from warmpod.launcher.events import EventLog
 from warmpod.launcher.output import Listener, Output
 from warmpod.launcher.policy import Ending
-from warmpod.launcher.reference import Command
 from warmpod.launcher.watch import EngineProcesses
 from warmpod.protocol import WARM_FILE
 

@@ -19,14 +19,15 @@ from warmpod.compilecache.factors import Factors, is_key, key, why_missed
 from warmpod.compilecache.layout import Store
 from warmpod.launcher.cachedir import CacheDirectory
 from warmpod.launcher.caches import measure
+from warmpod.launcher.command import Command
 from warmpod.launcher.console import say
 from warmpod.launcher.hardware import hardware
-from warmpod.launcher.reference import Command
 
 # Where an image of the engine has entries that were put into it.
 BAKED = Path("/usr/share/warmpod/compile-cache")
 # To say why there is no entry, so many of the newest are compared.
 MOST_COMPARED = 20
+REMOVED = "the entry was removed while it was read"
 # An offer, with the copy that the agent makes of it, takes at most this part of what is free on the
 # node's disk: the kubelet evicts pods when that runs out.
 MOST_OF_FREE = 0.1
@@ -92,7 +93,7 @@ class StoreClient:
         for each in _entries(self._baked):
             known.append(self._as_of_this_image(each.factors))
             if known[-1] == self._factors:
-                return _take(each.directory, directory) or Outcome("miss")
+                return _take(each.directory, directory) or Outcome("miss", REMOVED)
         return Outcome("miss", why_missed(self._factors, known))
 
     def _as_of_this_image(self, baked: Factors) -> Factors:
@@ -154,7 +155,7 @@ def _take(path: Path, directory: CacheDirectory) -> Outcome | None:
         return None
     except EntryError as damaged:
         if not path.exists():
-            return Outcome("miss", "the entry was removed while it was read", path.name)
+            return Outcome("miss", REMOVED, path.name)
         return Outcome("damaged", f"what is stored is damaged: {damaged}", path.name)
     return Outcome("filled", "", entry.key, len(entry.files), entry.bytes)
 

@@ -20,8 +20,8 @@ from warmpod.launcher import cachestore
 from warmpod.launcher.cachedir import CacheDirectory, image_homes
 from warmpod.launcher.cachestate import STATE_FILE, Start, State, load, save, start
 from warmpod.launcher.cachestore import Outcome, StoreClient, factors_of
+from warmpod.launcher.command import Command
 from warmpod.launcher.console import say
-from warmpod.launcher.reference import Command
 from warmpod.launcher.stages import Stage
 
 KEPT_BY_POD = "each pod compiles for itself"

@@ -9,10 +9,9 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from warmpod.launcher.command import Command, with_options
 from warmpod.launcher.console import say
-from warmpod.launcher.loaders import Engine, installed, name_of
-from warmpod.launcher.reference import Command
-from warmpod.launcher.sleeping import with_options
+from warmpod.launcher.installed import installed
 
 # Where vLLM defines its options, and the variables that it reads: 0.26 to 0.33.
 _SOURCES = ("engine/arg_utils.py", "envs.py")
@@ -46,7 +45,7 @@ def with_defaults(command: Command, defaults: Defaults) -> Command:
     words: list[str] = []
     for argument in defaults.arguments:
         option = argument[0].partition("=")[0]
-        if lack := _lack(engine, option):
+        if lack := engine.lack(_quoted(option)):
             left_out[option] = lack
         else:
             words += argument
@@ -54,7 +53,7 @@ def with_defaults(command: Command, defaults: Defaults) -> Command:
     for name, value in defaults.environment.items():
         if name in command.environment:
             left_out[name] = f"the engine image sets it to {command.environment[name]!r}"
-        elif lack := _lack(engine, name):
+        elif lack := engine.lack(_quoted(name)):
             left_out[name] = lack
         else:
             variables[name] = value
@@ -69,10 +68,9 @@ def with_defaults(command: Command, defaults: Defaults) -> Command:
     )
 
 
-def _lack(engine: Engine, name: str) -> str:
-    if not engine.sources.strip():
-        return "python3 of the engine image finds no vLLM"
-    return "" if f'"{name}"' in engine.sources else f"{name_of(engine)} does not have it"
+def _quoted(name: str) -> str:
+    """As vLLM's source has it: a name may be the beginning of another one."""
+    return f'"{name}"'
 
 
 def _is_argument(value: object) -> bool:

@@ -9,8 +9,9 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from warmpod.launcher.files import text_of
 from warmpod.launcher.fit import Parts, numbers
-from warmpod.launcher.nvidia import kernel_module, text_of
+from warmpod.launcher.nvidia import kernel_module
 from warmpod.launcher.vllm_command import NoForkError, first_line, interpreter_of
 
 # Of driver packages, of the toolkit for containers, and of the compatibility packages in images.

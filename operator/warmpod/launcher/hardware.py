@@ -9,8 +9,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from warmpod.launcher.files import text_of
 from warmpod.launcher.gpus import gpus
-from warmpod.launcher.nvidia import KernelModule, kernel_module, text_of
+from warmpod.launcher.nvidia import KernelModule, kernel_module
 
 CPUS = Path("/proc/cpuinfo")
 _QUERY = ("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader")
@@ -37,7 +38,8 @@ def hardware(environment: Mapping[str, str]) -> Hardware:
 
 def from_kernel(module: KernelModule, given: Iterable[str]) -> Hardware:
     """Some runtimes show all cards of the node, so those that were given by UUID are picked."""
-    picked = {card.model for card in module.cards if card.uuid in set(given)}
+    uuids = set(given)
+    picked = {card.model for card in module.cards if card.uuid in uuids}
     names = picked or {card.model for card in module.cards}
     return Hardware(tuple(sorted(map(_clean, names))), module.driver)
 

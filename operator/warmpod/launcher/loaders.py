@@ -12,6 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from warmpod.commandline import leading
+from warmpod.launcher.command import with_options
+from warmpod.launcher.installed import Engine, installed
+
 BY_ITSELF = "Auto"
 
 # Where vLLM names the load formats that it knows, and the keys of its own loader's settings.
@@ -32,14 +36,6 @@ class Loader:
     files: tuple[str, ...] = ()
     """Patterns; the model's directory has at least one such file."""
     gpu: bool = False
-
-
-@dataclass(frozen=True)
-class Engine:
-    """The vLLM of this image. Without one `sources` is empty."""
-
-    version: str
-    sources: str
 
 
 @dataclass(frozen=True)
@@ -79,52 +75,21 @@ LOADERS: Mapping[str, Loader] = {
 
 def choose(wanted: str, argv: Sequence[str]) -> Choice:
     """Look at the image, and at the model that `argv`, `vllm serve MODEL …`, names."""
-    engine = installed()
-    words = list(argv)
-    at = next((index for index, word in enumerate(words) if word.startswith("-")), len(words))
-    lack = _lack(LOADERS[wanted], engine, Path(words[at - 1]))
-    if lack:
-        return Choice(wanted, BY_ITSELF, lack, words)
-    words.insert(at, LOADERS[wanted].argument)
-    return Choice(wanted, wanted, f"{name_of(engine)} has it", words)
-
-
-def installed(sources: Sequence[str] = _SOURCES) -> Engine:
-    """The vLLM of this image with these of its files. It is not imported, which takes seconds."""
-    from importlib.metadata import PackageNotFoundError, version  # it takes a while to import
-
-    found = importlib.util.find_spec("vllm")
-    places = list(found.submodule_search_locations or ()) if found else []
-    try:
-        number = version("vllm")
-    except PackageNotFoundError:
-        number = ""
-    texts = [_text(Path(place, source)) for place in places for source in sources]
-    return Engine(number, "\n".join(texts))
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(errors="replace")
-    except OSError:
-        return ""
+    engine = installed(_SOURCES)
+    loader = LOADERS[wanted]
+    if lack := _lack(loader, engine, Path(leading(argv)[-1])):
+        return Choice(wanted, BY_ITSELF, lack, list(argv))
+    return Choice(wanted, wanted, f"{engine} has it", with_options(argv, loader.argument))
 
 
 def _lack(loader: Loader, engine: Engine, model: Path) -> str:
     """What is missing, in words; empty if nothing is."""
-    if not engine.sources.strip():
-        return "python3 of the engine image finds no vLLM"
-    if loader.word not in engine.sources:
-        return f"{name_of(engine)} does not have it"
+    if lack := engine.lack(loader.word):
+        return lack
     if loader.gpu and "cpu" in engine.version:
-        return f"it needs a GPU, and {name_of(engine)} is built for none"
+        return f"it needs a GPU, and {engine} is built for none"
     if loader.package and importlib.util.find_spec(loader.package) is None:
         return f"the engine image does not have its package {loader.package}"
     if loader.files and not any(any(model.glob(pattern)) for pattern in loader.files):
         return f"{model} has no file {' or '.join(loader.files)}"
     return ""
-
-
-def name_of(engine: Engine) -> str:
-    """As people say it."""
-    return f"vLLM {engine.version}".strip()

@@ -10,12 +10,13 @@ from pathlib import Path
 
 from warmpod.launcher import processes
 from warmpod.launcher.cachedir import with_variables
+from warmpod.launcher.command import Command
 from warmpod.launcher.compilecache import CacheOptions
 from warmpod.launcher.console import say
 from warmpod.launcher.defaults import read_defaults, with_defaults
 from warmpod.launcher.loaders import LOADERS
 from warmpod.launcher.prestop import pre_stop
-from warmpod.launcher.reference import Command, read_argv, read_environment, reference_command
+from warmpod.launcher.reference import read_argv, read_environment, reference_command
 from warmpod.launcher.sleeping import able_to_sleep
 from warmpod.launcher.supervisor import Options, Supervisor
 from warmpod.launcher.wakeups import Wakeups

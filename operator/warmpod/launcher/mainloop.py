@@ -69,7 +69,9 @@ class MainLoop:
             return
         up = boot.listener.ready.is_set() or was_warm(self._run_dir, boot.id)
         if worker_death_ends_boot(up, time.monotonic() - death.seen_at):
-            boot.end(death.ending)
+            # Killed together, the main process may have ended after the last look at it.
+            status = processes.reap().get(boot.pid)
+            boot.end(death.ending if status is None else ending_of(cause, status))
 
 
 def ending_of(cause: str, status: int) -> Ending:

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from warmpod.launcher.files import text_of
+
 # "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue …", and of the open module
 # "… NVIDIA UNIX Open Kernel Module for x86_64  580.82.07  Release Build …".
 _VERSION = re.compile(r"^NVRM version:.*?\bKernel Module(?: +for +\S+)? +(\d+(?:\.\d+)+)", re.M)
@@ -41,11 +43,3 @@ def parse(version: str, cards: Iterable[str]) -> KernelModule:
     models = ((_MODEL.search(card), _UUID.search(card)) for card in cards)
     found = tuple(Card(model[1], uuid[1]) for model, uuid in models if model and uuid)
     return KernelModule(driver[1] if driver else "", found)
-
-
-def text_of(path: Path) -> str:
-    """Empty if it cannot be read."""
-    try:
-        return path.read_text(errors="replace")
-    except OSError:
-        return ""

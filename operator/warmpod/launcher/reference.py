@@ -9,23 +9,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+
+from warmpod.launcher.command import Command
 
 _REFERENCE = re.compile(r"\$\$|\$\(([^)]*)\)")
-
-
-@dataclass(frozen=True)
-class Command:
-    """What a boot runs."""
-
-    argv: Sequence[str]
-    environment: Mapping[str, str]
-    reference: bool = False
-    loader: str | None = None
-    """How the weights are to be loaded; None: as the engine does by itself."""
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    """How it was made, for the event log."""
 
 
 def read_argv(text: str) -> list[str]:

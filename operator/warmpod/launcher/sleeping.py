@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from warmpod.launcher.command import Command, with_options
 from warmpod.launcher.console import say
-from warmpod.launcher.reference import Command
 from warmpod.protocol import DEV_KEY_FILE, RUN_DIR_VARIABLE
 
 DEV_MODE_VARIABLE = "VLLM_SERVER_DEV_MODE"
@@ -34,13 +34,6 @@ def able_to_sleep(command: Command, run_dir: Path) -> Command:
         argv=with_options(command.argv, _SLEEP_MODE, _GUARD),
         environment=_guarded(command.environment, run_dir),
     )
-
-
-def with_options(argv: Sequence[str], *options: str) -> list[str]:
-    """Before the user's own, which win, and may end with any number of values."""
-    words = list(argv)
-    at = next((index for index, word in enumerate(words) if word.startswith("-")), len(words))
-    return [*words[:at], *options, *words[at:]]
 
 
 def write_key(run_dir: Path) -> None:

@@ -1,4 +1,4 @@
-"""What the engine's log lines mean: start-up stages, late compilations and known failures.
+"""What the engine's log lines mean: start-up stages, late compilations, sleep, and failures.
 
 Pure. The texts are those of vLLM 0.26 to 0.33. A line is first searched for a fixed piece of text,
 because a regular expression on every line of a busy server costs CPU that the engine needs.
@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+
+from warmpod.launcher.failures import rule_for
 
 LINE_CHARACTERS = 300
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
@@ -154,212 +156,6 @@ _OF_REQUESTS = (
 )
 
 
-@dataclass(frozen=True)
-class _FailureRule:
-    reason: str
-    texts: tuple[str, ...]
-    depth: int = 0
-
-
-# The first rule that fits a line wins.
-_FAILURES = (
-    _FailureRule("OutOfMemoryInWeights", ("Failed to load model - not enough GPU memory",)),
-    _FailureRule(
-        "OutOfMemory",
-        (
-            "CUDA out of memory",
-            "OutOfMemoryError",
-            "HIP out of memory",
-            "XPU out of memory",
-            "CUDA error: out of memory",
-            "HIP error: out of memory",
-            "CUBLAS_STATUS_ALLOC_FAILED",
-            "DefaultCPUAllocator: can't allocate memory",
-            "is less than desired CPU memory utilization",
-        ),
-    ),
-    _FailureRule(
-        "KVCacheTooSmall",
-        (
-            "No available memory for the cache blocks",
-            "is larger than the maximum number of tokens that can be stored in KV cache",
-            "larger than the available KV cache memory",
-        ),
-    ),
-    _FailureRule("GpuBusy", ("is less than desired GPU memory utilization",)),
-    _FailureRule("ContextTooLong", ("is greater than the derived max_model_len",)),
-    _FailureRule(
-        "NotEnoughGpus",
-        (
-            "is larger than the number of available GPUs",
-            "Tensor parallel size may exceed available GPUs",
-            "You don't have enough GPUs available in a current node",
-            "CUDA error: invalid device ordinal",
-            "HIP error: invalid device ordinal",
-            "DP adjusted local rank ",
-        ),
-    ),
-    _FailureRule("ParallelSizeMismatch", ("must be divisible by tensor parallel size",)),
-    _FailureRule(
-        "UnsupportedQuantization",
-        (
-            "Unknown quantization method: ",
-            "is not supported for the current GPU. Minimum capability",
-            "quantization is currently not supported in ",
-            "Quantization method specified in the model config (",
-        ),
-    ),
-    _FailureRule(
-        "RemoteCodeNeeded",
-        (
-            "consider setting `trust_remote_code=True`",
-            "Please pass the argument `trust_remote_code=True`",
-        ),
-    ),
-    _FailureRule(
-        "UnsupportedArgument",
-        (
-            "error: unrecognized arguments:",
-            "error: ambiguous option:",
-            "error: argument ",
-            "error: the following arguments are required:",
-            "ValueError: Load format `",
-        ),
-    ),
-    _FailureRule(
-        "GatedModel",
-        (
-            "403 Client Error",
-            "Client error '403 Forbidden'",
-            "you are not in the authorized list",
-            "is awaiting a review from the repo authors",
-        ),
-    ),
-    _FailureRule(
-        "MissingToken",
-        (
-            "401 Client Error",
-            "Client error '401 Unauthorized'",
-            "You must have access to it and be authenticated to access it",
-        ),
-    ),
-    # It is said for both; the lines around it tell which.
-    _FailureRule(
-        "MissingToken",
-        ("GatedRepoError", "You are trying to access a gated repo", "is a gated repository"),
-        depth=1,
-    ),
-    _FailureRule(
-        "ModelNotFound",
-        (
-            "Invalid repository ID or local directory specified",
-            "is not a local folder and is not a valid model identifier",
-            "is not a local folder or a valid repository name",
-            "does not appear to have a file named",
-            "does not appear to have files named",
-            "Repo id must be in the form",
-            "Repo id must use alphanumeric chars",
-            "Cannot find any model weights with",
-            "We couldn't connect to 'https://",
-            "in the disk cache and outgoing traffic has been disabled",
-            "offline mode is enabled. To disable it, please unset the `HF_HUB_OFFLINE`",
-        ),
-    ),
-    _FailureRule("WeightsDamaged", ("SafetensorError", "Error while deserializing header")),
-    _FailureRule(
-        "UnsupportedModel",
-        (
-            "are not supported for now. Supported architectures:",
-            "is not supported in-tree anymore",
-            "but Transformers does not recognize this architecture",
-        ),
-    ),
-    # Not "Address already in use" alone: vLLM says that, too, when it tries another port.
-    _FailureRule("PortInUse", ("[Errno 98]", "address already in use")),
-    _FailureRule(
-        "DriverMismatch",
-        (
-            "The NVIDIA driver on your system is too old",
-            "CUDA driver version is insufficient for CUDA runtime version",
-            "forward compatibility was attempted on non supported HW",
-            "system has unsupported display driver / cuda driver combination",
-            "the provided PTX was compiled with an unsupported toolchain",
-        ),
-    ),
-    # A driver that does not fit shows no GPU either.
-    _FailureRule(
-        "NoGpu",
-        (
-            "No CUDA GPUs are available",
-            "No HIP GPUs are available",
-            "Failed to infer device type",
-            "no NVIDIA GPU detected",
-            "Found no NVIDIA driver on your system",
-        ),
-        depth=1,
-    ),
-    _FailureRule(
-        "UnsupportedGpu",
-        (
-            "no kernel image is available for execution on the device",
-            "Bfloat16 is only supported on GPUs with compute capability",
-        ),
-    ),
-    # vLLM's own libraries, built for another torch or another CUDA.
-    _FailureRule(
-        "EngineImageMismatch",
-        (
-            "_C.abi3.so: undefined symbol: ",
-            "_C_stable_libtorch.abi3.so: undefined symbol: ",
-            "ImportError: libcudart.so.1",
-        ),
-    ),
-    _FailureRule(
-        "SharedMemoryTooSmall",
-        (
-            "Error while creating shared memory segment",
-            "insufficient shared memory (shm)",
-            "unable to allocate shared memory(shm) for file",
-            "unable to resize file </torch_",
-        ),
-    ),
-    _FailureRule("DiskFull", ("No space left on device",)),
-    # One rank's death breaks the connections of the others.
-    _FailureRule(
-        "NcclFailed",
-        (
-            "RuntimeError: NCCL error: ",
-            "DistBackendError: NCCL error in: ",
-            "ncclUnhandledCudaError",
-            "ncclSystemError",
-            "ncclInternalError",
-            "ncclInvalidUsage",
-            "ncclRemoteError",
-        ),
-        depth=1,
-    ),
-    _FailureRule(
-        "WorkerDied",
-        ("died unexpectedly, shutting down executor", "died unexpectedly (exit code: "),
-        depth=1,
-    ),
-    # What pydantic says of a setting that does not fit, where nothing above knows it.
-    _FailureRule("UnsupportedArgument", ("[type=value_error, input_value=ArgsKwargs(",), depth=1),
-    _FailureRule(
-        "EngineStartFailed",
-        (
-            "EngineCore failed to start.",
-            "WorkerProc failed to start.",
-            "Engine core initialization failed.",
-        ),
-        depth=2,
-    ),
-)
-
-
-FAILURE_REASONS = frozenset(rule.reason for rule in _FAILURES)
-
-
 def clean(line: str) -> str:
     """The line without terminal colours, at most LINE_CHARACTERS long."""
     return _COLOURS.sub("", line).rstrip()[:LINE_CHARACTERS]
@@ -386,10 +182,9 @@ def _search(text: str) -> Iterator[Finding]:
     if _SLEPT_TEXT in text:
         yield from _find_slept(text)
         return
-    for rule in _FAILURES:
-        if any(piece in text for piece in rule.texts):
-            yield Failure(rule.reason, clean(text), rule.depth)
-            return
+    rule = rule_for(text)
+    if rule is not None:
+        yield Failure(rule.reason, clean(text), rule.depth)
 
 
 def _number(digits: str | None) -> float | None:

@@ -5,15 +5,14 @@ from __future__ import annotations
 from functools import partial
 
 from warmpod.launcher.boot import Boot, Ends
+from warmpod.launcher.command import Command
 from warmpod.launcher.console import say
 from warmpod.launcher.forks import ForkServer
 from warmpod.launcher.mainloop import MainLoop
-from warmpod.launcher.reference import Command
 from warmpod.launcher.vllm_command import NoForkError, changed, program_of
 
 # One that was killed is replaced, but not for ever.
 MAX_SERVERS = 5
-DOUBTFUL = "a forked boot ended before it was warm"
 
 
 class Starter:
@@ -27,7 +26,7 @@ class Starter:
         self._servers = 0
         self._why = ""  # there is no server
         self._forked = False  # the last boot
-        self._doubt = ""
+        self._doubtful = False  # whether engines live as forks
 
     def prepare(self) -> None:
         """Have a server import vLLM, so that it is ready when the weights are."""
@@ -57,9 +56,9 @@ class Starter:
         If engines cannot live as forks that costs one start: others are plain until one was warm.
         """
         if warm:
-            self._doubt = ""
+            self._doubtful = False
         elif self._forked:
-            self._doubt = DOUBTFUL
+            self._doubtful = True
 
     def spared(self) -> int:
         """The process that stays when those of a boot are ended; 0 without one."""
@@ -85,8 +84,10 @@ class Starter:
         Raises NoForkError.
         """
         assert self._template is not None  # noqa: S101 - else nothing is forked
-        if self._server is None or self._doubt:
-            raise NoForkError(self._why or self._doubt)
+        if self._server is None:
+            raise NoForkError(self._why)
+        if self._doubtful:
+            raise NoForkError("a forked boot ended before it was warm")
         if command.argv[0] != self._template.argv[0]:
             raise NoForkError(f"it is started by {command.argv[0]}")
         if name := changed(self._template.environment, command.environment):

@@ -11,6 +11,7 @@ from typing import Any
 from warmpod.launcher.boot import Boot, BootFailedError, BootLock, was_warm
 from warmpod.launcher.caches import CacheWatch, cache_directories
 from warmpod.launcher.cachestate import blames_cache
+from warmpod.launcher.command import Command
 from warmpod.launcher.compilecache import CacheOptions, compile_cache
 from warmpod.launcher.console import say
 from warmpod.launcher.drain import EngineClient
@@ -20,7 +21,6 @@ from warmpod.launcher.gpus import gpus
 from warmpod.launcher.loaders import Choice, choose
 from warmpod.launcher.mainloop import MainLoop
 from warmpod.launcher.policy import Ending, GiveUp, after_boot
-from warmpod.launcher.reference import Command
 from warmpod.launcher.requests import EndRequests
 from warmpod.launcher.shutdown import Shutdown
 from warmpod.launcher.starter import Starter

@@ -146,6 +146,18 @@ def test_a_server_of_no_use_is_said_and_the_engine_starts_plainly(
     assert launcher.children() == [launcher.engine_pid()]
 
 
+def test_a_long_reason_is_cut(
+    launch: Launch, tmp_path: Path, looking_engine: dict[str, str]
+) -> None:
+    """What is longer than a message would leave the launcher waiting."""
+    (tmp_path / "site/vllm/__init__.py").write_text("raise ImportError('x' * 100_000)")
+    engine = ["vllm", "serve", "/models/m"]
+    launcher = launch(engine, "--fork", "--max-failed-boots=1", environment=looking_engine)
+    assert launcher.exit_code() == 1
+    (why,) = how(launcher)
+    assert why.startswith("import of vllm failed: ImportError('xxx")
+
+
 def test_threads_that_a_fork_may_lack_do_no_harm(fork: Launch) -> None:
     launcher = fork(simulator(), import_fault="harmless-threads")
     launcher.wait_ready()

@@ -144,6 +144,19 @@ def test_the_nearest_entry_is_compared_with() -> None:
     assert why_missed(BASE, []) == "nothing is stored yet"
 
 
+def test_keys_stay_what_they_are() -> None:
+    """A store outlives an update of warmpod: with other keys all pods would compile once more."""
+    options = "--max_model_len=8 -tp 2 --lora-modules a b --x=1 2 --y -1 -O3 --a.b_c -- --seed=3 z"
+    argv = [*SERVE, *options.split()]
+    factors = replace(
+        BASE,
+        ranks=command.ranks(argv),
+        arguments=command.arguments(argv),
+        environment=command.environment({"VLLM_PLUGINS": "", "TORCH_LOGS": "x"}),
+    )
+    assert key(factors) == "03e1b4a594cc09b1fbb3c21bba840f0d"
+
+
 TEXTS = st.text(st.characters(categories=["L", "N"]), max_size=20)
 FACTORS = st.builds(
     Factors,

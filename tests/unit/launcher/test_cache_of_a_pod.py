@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,13 +14,14 @@ from warmpod.compilecache import entry as entries
 from warmpod.compilecache.entry import EntryError
 from warmpod.compilecache.factors import Factors, key
 from warmpod.compilecache.layout import Store
-from warmpod.launcher import cachestore
+from warmpod.launcher import cachestore, compilecache
 from warmpod.launcher.cachedir import CacheDirectory, with_variables
 from warmpod.launcher.cachestate import Start, State, blames_cache, load, save, start
 from warmpod.launcher.cachestore import StoreClient
 from warmpod.launcher.compilecache import NOTHING_USED, CompileCache
 from warmpod.launcher.policy import Ending
 from warmpod.launcher.stages import Stage
+from warmpod.startup.names import CACHE_OUTCOMES
 
 FACTORS = Factors(image="i")
 HIT, COMPILED, SIZED = Stage("aot_hit"), Stage("compile"), Stage("kv_size")
@@ -78,6 +80,10 @@ def test_the_state_survives(tmp_path: Path) -> None:
         assert load(path) is None
 
 
+# Where a pod has what the image's home has.
+FILES = ["flashinfer/.cache/flashinfer/0.6/90a/k.so", "triton/a/b.cubin", "vllm/m.json"]
+
+
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     """Of an image with caches."""
@@ -105,11 +111,7 @@ def test_what_the_image_has_is_copied(tmp_path: Path, home: Path) -> None:
     directory.seed()
     copied = tmp_path / "cache/flashinfer/.cache/flashinfer/0.6/90a/k.so"
     assert copied.stat().st_mtime_ns == 2_000_000_003
-    assert files_below(tmp_path / "cache") == [
-        "flashinfer/.cache/flashinfer/0.6/90a/k.so",
-        "triton/a/b.cubin",
-        "vllm/m.json",
-    ]
+    assert files_below(tmp_path / "cache") == FILES
     assert all(directory.is_seed(name, (tmp_path / "cache" / name).stat()) for name in FILES)
     copied.write_text("another")
     assert not directory.is_seed(FILES[0], copied.stat())
@@ -119,9 +121,6 @@ def test_what_the_image_has_is_copied(tmp_path: Path, home: Path) -> None:
     directory.clear()
     assert directory.is_empty()
     assert (directory.path / "triton/a").is_dir()
-
-
-FILES = ["flashinfer/.cache/flashinfer/0.6/90a/k.so", "triton/a/b.cubin", "vllm/m.json"]
 
 
 def test_what_the_user_keeps_elsewhere_is_not_copied(tmp_path: Path, home: Path) -> None:
@@ -435,6 +434,12 @@ def test_a_disk_that_is_nearly_full_is_left_alone(
     pod.cache.boot_is_warm("b")
     assert pod.marks() == []
     assert "too little room" in capfd.readouterr().err
+
+
+def test_outcomes_are_those_that_the_operator_counts() -> None:
+    """Its metric has one label for all others."""
+    sources = "".join(Path(module.__file__).read_text() for module in (cachestore, compilecache))
+    assert set(re.findall(r'Outcome\("([a-z-]+)"', sources)) == set(CACHE_OUTCOMES)
 
 
 @pytest.mark.parametrize("broken", [OSError("no"), ValueError("no")])

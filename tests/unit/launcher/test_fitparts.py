@@ -30,9 +30,6 @@ Requires-Dist: flashinfer-python==0.6.14
 
 The version of torch==1.0 is no requirement here.
 """
-PROPRIETARY = """NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 2023
-GCC version:  gcc version 11.4.0 (Ubuntu 11.4.0-1ubuntu1~22.04)
-"""
 OPEN = """NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.03  Release Build  (b@h)
 GCC version:  gcc version 13.3.0
 """
@@ -76,11 +73,6 @@ def test_all_of_it(packages: Path, root: Path) -> None:
     assert (parts.vllm, parts.vllm_torch) == ("0.26.0", "2.11.0")
     assert (parts.driver, parts.libcuda) == ("580.159.03", "580.159.03")
     assert parts.gpus == ("NVIDIA H100 80GB HBM3",)
-
-
-def test_the_proprietary_module(packages: Path, root: Path) -> None:
-    write(root / "proc/driver/nvidia/version", PROPRIETARY)
-    assert read_parts({}, root).driver == "535.104.05"
 
 
 def test_a_container_without_gpu_on_a_node_with_some(packages: Path, root: Path) -> None:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from warmpod.launcher.command import Command, with_options
 from warmpod.launcher.guard import DEV_PATHS, DevGuard, is_dev_path
-from warmpod.launcher.reference import Command
-from warmpod.launcher.sleeping import able_to_sleep, with_options, write_key
+from warmpod.launcher.sleeping import able_to_sleep, write_key
 from warmpod.launcher.stages import Slept, findings
 
 KEY = b"the key"

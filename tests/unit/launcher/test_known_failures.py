@@ -9,8 +9,9 @@ import pytest
 
 from warmpod import reasons
 from warmpod.launcher.events import EventLog
+from warmpod.launcher.failures import REASONS
 from warmpod.launcher.output import Listener
-from warmpod.launcher.stages import FAILURE_REASONS, Failure, findings
+from warmpod.launcher.stages import Failure, findings
 
 VALIDATION = (
     "[type=value_error, input_value=ArgsKwargs((), {'model': '/m'}), input_type=ArgsKwargs]"
@@ -250,7 +251,7 @@ def test_what_follows_from_a_cause(line: str, reason: str, depth: int) -> None:
 
 
 def test_every_rule_has_its_line() -> None:
-    assert {reason for _, reason, *_ in (*LINES, *SYMPTOMS)} == FAILURE_REASONS
+    assert {reason for _, reason, *_ in (*LINES, *SYMPTOMS)} == REASONS
 
 
 def test_every_reason_is_known_to_the_operator() -> None:
@@ -260,7 +261,7 @@ def test_every_reason_is_known_to_the_operator() -> None:
         "OutOfMemoryInGraphCapture",
         "RunDirectoryFull",
     }
-    assert FAILURE_REASONS | of_the_launcher <= set(reasons.ALL)
+    assert REASONS | of_the_launcher <= set(reasons.ALL)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from warmpod.launcher.reference import Command
+from warmpod.launcher.command import Command
 from warmpod.launcher.vllm_command import NoForkError, Program, changed, program_of
 
 

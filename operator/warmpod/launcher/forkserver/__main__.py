@@ -4,7 +4,8 @@
 
 Run by the interpreter of the image's `vllm` SCRIPT, which need not be the launcher's, and with the
 engine's own environment, so it imports nothing of warmpod. A directory of its own, because Python
-puts the directory of a program before all others where it looks for modules.
+puts the directory of a program before all others where it looks for modules; and one file, because
+modules beside it would be the engine's as well, which goes on in a fork of this process.
 
 DESCRIPTOR is a socket of whole messages (SOCK_SEQPACKET). This program sends one, as JSON:
 
@@ -34,6 +35,8 @@ import warnings
 from pathlib import Path
 
 MAX_MESSAGE_BYTES = 1024 * 1024
+# An exception may tell anything, and the launcher takes messages of 64 KiB.
+LONGEST_WHY = 1000
 PR_SET_NAME = 15
 CUDA_SUCCESS = 0
 NAME = "vllm-forkserver"
@@ -95,7 +98,7 @@ def main() -> None:
         import_vllm(without)
     except UnfitError as unfit:
         module = {"module": unfit.module} if unfit.module else {}
-        control.send(json.dumps({"why": str(unfit), **module}).encode())
+        control.send(json.dumps({"why": str(unfit)[:LONGEST_WHY], **module}).encode())
         return
     # The pages of what is there now stay shared with the engines: no collection writes to them.
     gc.collect()
