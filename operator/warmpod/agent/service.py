@@ -13,16 +13,16 @@ from typing import Any
 
 from aiohttp import web
 
-from warmpod.agent.compile_leftovers import Leftovers
-from warmpod.agent.compile_store import CompileStore, is_needed
+from warmpod.agent.cache.leftovers import Leftovers
+from warmpod.agent.cache.store import CompileStore, is_needed
 from warmpod.agent.config import AgentConfig, WeightSet
 from warmpod.agent.keeper import Keeper
 from warmpod.agent.lifecycle import Verdict, combine, decide
-from warmpod.agent.lookup import SourceReplaced
 from warmpod.agent.progress import Cancelled, Progress
-from warmpod.agent.scrub import background
+from warmpod.agent.residency.scrub import background
 from warmpod.agent.server import make_application
 from warmpod.agent.sets import Copies, place
+from warmpod.agent.sources.lookup import SourceReplaced
 from warmpod.agent.state import AgentState, SetState
 from warmpod.podstatus import ConditionReporter, ConditionStatus, OwnPod, PodStatusError, Wish
 from warmpod.protocol import RESIDENT_CONDITION

@@ -24,15 +24,15 @@ from unit.weights.models import (
     spoil_unseen,
 )
 from warmpod import reasons
-from warmpod.agent import filling
 from warmpod.agent import service as service_module
 from warmpod.agent.config import AgentConfig, Medium, WeightSet
+from warmpod.agent.copies import filling
+from warmpod.agent.copies.nodecopy import NodeCopies
 from warmpod.agent.keeper import Keeper
-from warmpod.agent.lookup import Lookup, SourceReplaced
-from warmpod.agent.nodecopy import NodeCopies
-from warmpod.agent.origin import Kind, Origin
-from warmpod.agent.residency import Holder, Measurement
+from warmpod.agent.residency.holder import Holder, Measurement
 from warmpod.agent.service import Service
+from warmpod.agent.sources.lookup import Lookup, SourceReplaced
+from warmpod.agent.sources.origin import Kind, Origin
 from warmpod.agent.staging import SourceError
 from warmpod.podstatus import ConditionReporter, OwnPod
 from warmpod.podstatus.own_pod import PodIdentity
@@ -329,7 +329,7 @@ async def test_dropped_pages_are_told_and_read_again(config, api, tmp_path, monk
 async def test_memory_that_is_too_small_is_told_before_locking(
     config, api, tmp_path, monkeypatch
 ) -> None:
-    monkeypatch.setattr("warmpod.agent.memory._available", lambda: 1)
+    monkeypatch.setattr("warmpod.agent.residency.memory._available", lambda: 1)
     # Only what is not in memory yet counts, and the files were just written.
     monkeypatch.setattr(
         Holder, "measure", lambda _: Measurement(0, 18_000, locked=False, trusted=True)
@@ -688,7 +688,7 @@ async def test_stops_in_the_middle_of_reading(on_node, api, tmp_path, monkeypatc
         while True:
             watch(0)
 
-    monkeypatch.setattr("warmpod.agent.nodememory.fill", endless)
+    monkeypatch.setattr("warmpod.agent.places.nodememory.fill", endless)
     async with running(on_node, api, tmp_path) as agent:
         async with asyncio.timeout(10):
             await reading.wait()

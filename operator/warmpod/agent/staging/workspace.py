@@ -14,7 +14,7 @@ import threading
 from collections.abc import Collection, Iterable
 from pathlib import Path, PurePosixPath
 
-from warmpod.agent.nolinks import refuse_links
+from warmpod.agent.disk.nolinks import refuse_links
 from warmpod.agent.staging.errors import DiskFull, tampered
 from warmpod.agent.staging.files import RemoteFile
 from warmpod.quantity import human
