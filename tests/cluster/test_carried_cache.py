@@ -13,7 +13,7 @@ from support.api import Api, JsonObject
 from support.images import REGISTRY
 from support.models import ModelView, knobs, warm_model, with_engine
 from support.waiting import wait_until
-from warmpod.cli.cache_build import temporary_name
+from warmpod.cli.cache.build import temporary_name
 from warmpod.cli.main import app
 
 NAME = "cached"

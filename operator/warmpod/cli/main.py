@@ -12,7 +12,8 @@ from typing import Annotated, Any, Literal
 import typer
 from rich.markup import escape
 
-from warmpod.cli import cache, golden, now, packing, plans, render, timeline, tune, waterfall
+from warmpod.cli import golden, now, packing, plans, render, timeline, waterfall
+from warmpod.cli.cache.commands import app as cache_app
 from warmpod.cli.cluster import Cluster, ClusterError, Document, Snapshot
 from warmpod.cli.terminal import (
     Context,
@@ -25,6 +26,7 @@ from warmpod.cli.terminal import (
     plain,
     show,
 )
+from warmpod.cli.tune.command import tune
 
 app = typer.Typer(
     help="Look at WarmModels, record golden answers, pack models and compile caches into images.",
@@ -34,8 +36,8 @@ app = typer.Typer(
 )
 golden_app = typer.Typer(help="Answers that an engine must give.", no_args_is_help=True)
 app.add_typer(golden_app, name="golden")
-app.add_typer(cache.app, name="cache")
-app.command("tune")(tune.tune)
+app.add_typer(cache_app, name="cache")
+app.command("tune")(tune)
 
 
 class Output(StrEnum):

@@ -13,7 +13,7 @@ from typing import Any
 
 from support.cache_pods import prefetch_pod
 from support.exec_server import ExecServer
-from warmpod.cli.cache_build import SUFFIX
+from warmpod.cli.cache.build import SUFFIX
 
 OPERATOR = Path(__file__).parents[3] / "operator"
 AGENT = (

@@ -17,9 +17,10 @@ import typer
 from rich.filesize import decimal
 from rich.markup import escape
 
-from warmpod.cli import cache_build, cache_image, cache_store, cache_table, temporary
-from warmpod.cli.cache_entries import CacheError, Stored, resolve, to_push
-from warmpod.cli.cache_store import Stores
+from warmpod.cli import temporary
+from warmpod.cli.cache import build, image, store, table
+from warmpod.cli.cache.entries import CacheError, Stored, resolve, to_push
+from warmpod.cli.cache.store import Stores
 from warmpod.cli.cluster import Cluster, ClusterError
 from warmpod.cli.pod_exec import ExecError
 from warmpod.cli.terminal import (
@@ -59,7 +60,7 @@ class Place:
 
     def stores(self) -> AbstractAsyncContextManager[Stores]:
         """Raises CacheError, ClusterError, ExecError."""
-        return cache_store.opened(self.cluster, self.namespace, self.name, self.node, self._failed)
+        return store.opened(self.cluster, self.namespace, self.name, self.node, self._failed)
 
     def _failed(self, text: str) -> None:
         errors.print(f"[red]error:[/red] {escape(text)}")
@@ -87,7 +88,7 @@ def list_entries(
     if output == "json":
         typer.echo(json.dumps([asdict(entry) for entry in found], indent=2))
     else:
-        show(cache_table.of(found, datetime.now(UTC)))
+        show(table.of(found, datetime.now(UTC)))
         if not found and not place.failures:
             _say("nothing is kept yet: a pod publishes what it compiled after it became warm")
     _end(place)
@@ -141,15 +142,15 @@ def push_entries(
     get and create pods/exec.
     """
     try:
-        image = cache_image.reference(reference)
+        target = image.reference(reference)
         place = _place(name, node, namespace, kubeconfig, context)
-        _push(place, key or [], image)
+        _push(place, key or [], target)
     except _ERRORS as error:
         fail(str(error))
 
 
 @app.command("build")
-def build(
+def build_image(
     reference: Reference,
     file: Annotated[
         Path, typer.Option("--file", "-f", help="The WarmModel that the cache is for.")
@@ -165,17 +166,17 @@ def build(
     delete WarmModels, and to get and create pods/exec.
     """
     try:
-        image = cache_image.reference(reference)
-        document = cache_build.read(file)
+        target = image.reference(reference)
+        document = build.read(file)
         cluster = Cluster(kubeconfig, context)
         own = document["metadata"].get("namespace")
         where = namespace or own or cluster.default_namespace
-        wanted = cache_build.temporary(document, where)
-        cache_image.check(image)
+        wanted = build.temporary(document, where)
+        image.check(target)
         with temporary.applied(cluster, wanted):
             place = Place(cluster, where, wanted["metadata"]["name"])
-            cache_build.wait(cluster, where, place.name, _say)
-            _push(place, [], image)
+            build.wait(cluster, where, place.name, _say)
+            _push(place, [], target)
     except _ERRORS as error:
         fail(str(error))
 
@@ -211,13 +212,13 @@ async def _remove(place: Place, wanted: Sequence[str]) -> list[tuple[str, str]]:
         return await stores.remove(by_node)
 
 
-def _push(place: Place, wanted: Sequence[str], image: str) -> None:
+def _push(place: Place, wanted: Sequence[str], target: str) -> None:
     """Raises CacheError, ClusterError, ExecError, OSError."""
     with tempfile.TemporaryDirectory(prefix="warmpod-cache-") as folder:
         root = Path(folder)
         found = asyncio.run(_fetch(place, wanted, root))
-        pinned = cache_image.push(cache_image.layers_of(root, found), image, errors)
-    cache_image.say_how_to_use(pinned, console, errors)
+        pinned = image.push(image.layers_of(root, found), target, errors)
+    image.say_how_to_use(pinned, console, errors)
 
 
 async def _fetch(place: Place, wanted: Sequence[str], root: Path) -> list[Entry]:
@@ -231,7 +232,7 @@ async def _bring(stores: Stores, stored: Stored, root: Path) -> Entry:
     _say(f"entry {stored.key} ({decimal(stored.size)}) from node {stored.node}")
     archive = root / f"{stored.key}.tar"
     await stores.export(stored.node, [stored.key], archive)
-    entry = await asyncio.to_thread(cache_image.unpack, archive, root, stored.key)
+    entry = await asyncio.to_thread(image.unpack, archive, root, stored.key)
     archive.unlink()
     return entry
 

@@ -7,8 +7,8 @@ import pytest
 import yaml
 
 from warmpod.api.v1alpha1 import MAX_NAME_LENGTH
-from warmpod.cli.cache_build import message_of, read, temporary, temporary_name
-from warmpod.cli.cache_entries import CacheError
+from warmpod.cli.cache.build import message_of, read, temporary, temporary_name
+from warmpod.cli.cache.entries import CacheError
 
 
 def document(**spec: Any) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from warmpod.cli import destination
-from warmpod.cli.cache_entries import CacheError
+from warmpod.cli.cache.entries import CacheError
 from warmpod.cli.pushing import PushProgress, explained
 from warmpod.compilecache import entry as entries
 from warmpod.compilecache.entry import Entry, EntryError

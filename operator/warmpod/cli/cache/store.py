@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from warmpod.cli import pod_exec
-from warmpod.cli.cache_entries import CacheError, Stored, document_of, read_listing
+from warmpod.cli.cache.entries import CacheError, Stored, document_of, read_listing
 from warmpod.cli.cluster import Cluster, Document
 from warmpod.cli.pod_exec import Container, ExecError, PodExec
 from warmpod.protocol import CACHE_STORE_MOUNT

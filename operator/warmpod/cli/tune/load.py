@@ -13,7 +13,7 @@ from typing import Any
 
 from warmpod.api import InvalidSpec, WarmModel
 from warmpod.cli.cluster import Document
-from warmpod.cli.tune_points import TuneError
+from warmpod.cli.tune.points import TuneError
 from warmpod.load import bodies
 from warmpod.protocol import API_VERSION, KIND, SIDECAR_CONFIG_VARIABLE
 from warmpod.resources.names import COMPONENT_LABEL, WARMUP_CONTAINER

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from support.cache_pods import prefetch_pod
-from warmpod.cli.cache_entries import CacheError
-from warmpod.cli.cache_store import agents_of
+from warmpod.cli.cache.entries import CacheError
+from warmpod.cli.cache.store import agents_of
 
 
 def asked(pods: list[dict[str, Any]], node: str | None = None) -> dict[str, str]:

@@ -10,7 +10,7 @@ from rich.filesize import decimal
 from rich.table import Table
 from rich.text import Text
 
-from warmpod.cli.cache_entries import Stored
+from warmpod.cli.cache.entries import Stored
 from warmpod.cli.render import age
 from warmpod.compilecache.factors import KEY_CHARACTERS
 

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from warmpod.cli import tune_load
 from warmpod.cli.cluster import Cluster, ClusterError, Document
 from warmpod.cli.temporary import applied
-from warmpod.cli.tune_load import Play
-from warmpod.cli.tune_points import Point, Result, TuneError, temporary
+from warmpod.cli.tune import load
+from warmpod.cli.tune.load import Play
+from warmpod.cli.tune.points import Point, Result, TuneError, temporary
 from warmpod.load.summary import Summary
 
 #: Seconds between two looks.
@@ -79,10 +79,10 @@ class Tuning:
 
     def _load(self, point: Point, created: Document) -> Result:
         namespace, name = _place(created)
-        engine = tune_load.engine_pod(self._patiently(lambda: self.cluster.pods(namespace, name)))
-        prompts = tune_load.prompts(created, self.play)
+        engine = load.engine_pod(self._patiently(lambda: self.cluster.pods(namespace, name)))
+        prompts = load.prompts(created, self.play)
         self.cluster.create_core_object(namespace, "configmaps", prompts)
-        pod = tune_load.pod(created, engine, self.play)
+        pod = load.pod(created, engine, self.play)
         self.cluster.create_core_object(namespace, "pods", pod)
         self.tell(f"measuring, {self.play.concurrency} requests at a time")
         return self._result(point, namespace, pod["metadata"]["name"])

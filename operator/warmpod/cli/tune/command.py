@@ -9,12 +9,12 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from warmpod.cli import tune_load, tune_points
 from warmpod.cli.cluster import Cluster, ClusterError, Document
 from warmpod.cli.terminal import Context, Kubeconfig, Name, Namespace, errors, fail, show
-from warmpod.cli.tune_load import Play
-from warmpod.cli.tune_points import Result, TuneError
-from warmpod.cli.tune_run import Tuning
+from warmpod.cli.tune import load
+from warmpod.cli.tune.load import Play
+from warmpod.cli.tune.points import Point, Result, TuneError, best, grid, table
+from warmpod.cli.tune.run import Tuning
 
 _TOKENS = "2048,8192"
 _SEQS = "64,256"
@@ -50,7 +50,7 @@ def tune(
     pods and ConfigMaps, and to read logs.
     """
     try:
-        points = tune_points.grid(_numbers(batched_tokens), _numbers(seqs))
+        points = grid(_numbers(batched_tokens), _numbers(seqs))
         cluster = Cluster(kubeconfig, context)
         model = cluster.snapshot(namespace or cluster.default_namespace, name).warm_model
         most = max(point.max_num_seqs for point in points)
@@ -58,13 +58,11 @@ def tune(
         results = _measure(Tuning(cluster, model, play, _say), points, ttft_ms)
     except (ClusterError, TuneError, OSError) as error:
         fail(str(error))
-    if tune_points.best(results, ttft_ms) is None:
+    if best(results, ttft_ms) is None:
         raise typer.Exit(1)
 
 
-def _measure(
-    tuning: Tuning, points: Sequence[tune_points.Point], ttft_ms: float | None
-) -> list[Result]:
+def _measure(tuning: Tuning, points: Sequence[Point], ttft_ms: float | None) -> list[Result]:
     """What was measured is shown also where the rest could not be."""
     results: list[Result] = []
     try:
@@ -72,7 +70,7 @@ def _measure(
             results.append(result)
     finally:
         if results:
-            show(tune_points.table(results, ttft_ms))
+            show(table(results, ttft_ms))
     return results
 
 
@@ -80,14 +78,14 @@ def _prompts(cluster: Cluster, model: Document, file: Path | None) -> str:
     """Raises TuneError, ClusterError, OSError."""
     if file is not None:
         try:
-            return tune_load.check(file.read_text())
+            return load.check(file.read_text())
         except UnicodeDecodeError as error:
             raise TuneError(f"{file} is not text: {error}") from error
     namespace = model["metadata"]["namespace"]
     warmup = model["spec"].get("warmup") or {}
     names = [source["configMap"] for source in warmup.get("promptsFrom") or []]
     found = [(name, cluster.core_object(namespace, "configmaps", name)) for name in names]
-    return tune_load.own_prompts(model, found)
+    return load.own_prompts(model, found)
 
 
 def _numbers(text: str) -> list[int]:

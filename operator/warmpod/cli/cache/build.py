@@ -14,8 +14,9 @@ from pathlib import Path
 
 from warmpod.api import InvalidSpec, WarmModel
 from warmpod.api.v1alpha1 import MAX_NAME_LENGTH
-from warmpod.cli import cache_store, files
-from warmpod.cli.cache_entries import CacheError, Stored
+from warmpod.cli import files
+from warmpod.cli.cache import store
+from warmpod.cli.cache.entries import CacheError, Stored
 from warmpod.cli.cluster import Cluster, ClusterError, Document
 from warmpod.cli.pod_exec import ExecError
 
@@ -128,7 +129,7 @@ async def _published(cluster: Cluster, namespace: str, name: str) -> tuple[list[
     """And why there may be more."""
     failures: list[str] = []
     try:
-        async with cache_store.opened(cluster, namespace, name, None, failures.append) as stores:
+        async with store.opened(cluster, namespace, name, None, failures.append) as stores:
             entries = await stores.entries()
             return [entry for entry in entries if entry.is_published], failures
     except (CacheError, ClusterError, ExecError) as error:

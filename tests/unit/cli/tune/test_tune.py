@@ -14,12 +14,12 @@ from typer.testing import CliRunner
 
 from unit.resources.samples import rendered
 from warmpod.api import WarmModel
-from warmpod.cli import tune, tune_load, tune_points
 from warmpod.cli.cluster import AlreadyExists, Cluster, ClusterError, Document, Snapshot
 from warmpod.cli.main import app
-from warmpod.cli.tune_load import Play
-from warmpod.cli.tune_points import Point, Result, TuneError, best, grid, temporary
-from warmpod.cli.tune_run import Tuning
+from warmpod.cli.tune import command, load, points
+from warmpod.cli.tune.load import Play
+from warmpod.cli.tune.points import Point, Result, TuneError, best, grid, temporary
+from warmpod.cli.tune.run import Tuning
 from warmpod.load.main import parser
 from warmpod.load.summary import Summary
 
@@ -152,7 +152,7 @@ def test_prompts_of_the_spec_become_bodies() -> None:
         {"name": "c", "body": {"messages": [], "max_tokens": 3}},
         {"name": "d", "body": {"input": "embed"}},
     ]
-    found = tune_load.own_prompts(
+    found = load.own_prompts(
         model(warmup={"prompts": prompts}),
         [("more", {"data": {"x.jsonl": '{"prompt": "x"}\n', "y": "Tell me"}})],
     )
@@ -175,12 +175,12 @@ def test_prompts_of_the_spec_become_bodies() -> None:
 )
 def test_prompts_that_cannot_be_played_are_refused(prompts: str, why: str) -> None:
     with pytest.raises(TuneError, match=why):
-        tune_load.check(prompts)
+        load.check(prompts)
 
 
 def test_without_prompts_nothing_is_measured() -> None:
     with pytest.raises(TuneError, match="--prompts"):
-        tune_load.own_prompts(model(), [])
+        load.own_prompts(model(), [])
 
 
 # One point after another.
@@ -356,7 +356,7 @@ def test_the_load_asks_the_service_with_the_key_and_has_no_labels_of_ours() -> N
     secured["spec"]["engine"]["env"] = [{"name": "KEY", "valueFrom": source}]
     made = temporary(secured, POINTS[0])
     made["metadata"]["uid"] = "uid-9"
-    found = tune_load.pod(made, engine_pod(WarmModel.parse(made)), PLAY)
+    found = load.pod(made, engine_pod(WarmModel.parse(made)), PLAY)
     assert "labels" not in found["metadata"]
     assert found["metadata"]["ownerReferences"][0]["uid"] == "uid-9"
     (container,) = found["spec"]["containers"]
@@ -365,7 +365,7 @@ def test_the_load_asks_the_service_with_the_key_and_has_no_labels_of_ours() -> N
     assert (asked.url, asked.model) == ("https://llama-tune:8000", "llama")
     assert (asked.concurrency, asked.seconds, asked.ramp_seconds) == (64, 60, 10)
     mount = container["volumeMounts"][0]["mountPath"]
-    (key,) = tune_load.prompts(made, PLAY)["data"]
+    (key,) = load.prompts(made, PLAY)["data"]
     assert str(asked.prompts) == f"{mount}/{key}"
     assert [variable["name"] for variable in container["env"]] == ["KEY", "WARMPOD_ENGINE_API_KEY"]
     assert container["securityContext"]["runAsNonRoot"] is True
@@ -378,8 +378,8 @@ def test_the_load_asks_the_service_with_the_key_and_has_no_labels_of_ours() -> N
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
     fake = FakeCluster([WARM, WARM], [log_of(SLOW), log_of(FAST)], models={"llama": model()})
-    monkeypatch.setattr(tune, "Cluster", lambda kubeconfig, context: fake)
-    monkeypatch.setattr("warmpod.cli.tune_run.LOOK_SECONDS", 0.001)
+    monkeypatch.setattr(command, "Cluster", lambda kubeconfig, context: fake)
+    monkeypatch.setattr("warmpod.cli.tune.run.LOOK_SECONDS", 0.001)
     return fake
 
 
@@ -435,4 +435,4 @@ def test_options_that_mean_nothing_are_refused(
 
 
 def test_suffix_fits_into_every_name() -> None:
-    assert len(tune_points.temporary_name("x" * 50)) == 50
+    assert len(points.temporary_name("x" * 50)) == 50

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from warmpod.cli.cache_entries import CacheError, Stored, read_listing, resolve, to_push
+from warmpod.cli.cache.entries import CacheError, Stored, read_listing, resolve, to_push
 
 
 def stored(key: str, node: str = "n1", created: float = 0.0, state: str = "published") -> Stored:
