@@ -15,6 +15,7 @@ from warmpod.cli.tune import load
 from warmpod.cli.tune.load import Play
 from warmpod.cli.tune.points import Point, Result, TuneError, best, grid, table
 from warmpod.cli.tune.run import Tuning
+from warmpod.cli.waiting import Waiting
 
 _TOKENS = "2048,8192"
 _SEQS = "64,256"
@@ -55,7 +56,7 @@ def tune(
         model = cluster.snapshot(namespace or cluster.default_namespace, name).warm_model
         most = max(point.max_num_seqs for point in points)
         play = Play(_prompts(cluster, model, prompts), concurrency or most, seconds, ramp_seconds)
-        results = _measure(Tuning(cluster, model, play, _say), points, ttft_ms)
+        results = _measure(Tuning(Waiting(cluster, _say), model, play), points, ttft_ms)
     except (ClusterError, TuneError, OSError) as error:
         fail(str(error))
     if best(results, ttft_ms) is None:

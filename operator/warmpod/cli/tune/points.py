@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -11,10 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from warmpod.api import InvalidSpec, WarmModel
-from warmpod.api.v1alpha1 import MAX_NAME_LENGTH
 from warmpod.cli.cluster import Document
+from warmpod.cli.temporary import one_pod
 from warmpod.load.summary import Summary
-from warmpod.protocol import API_VERSION, KIND
 
 SUFFIX = "-tune"
 
@@ -67,38 +65,22 @@ def grid(tokens: Iterable[int], seqs: Iterable[int]) -> list[Point]:
     return points
 
 
-def temporary_name(name: str) -> str:
-    return name[: MAX_NAME_LENGTH - len(SUFFIX)].rstrip("-") + SUFFIX
-
-
 def temporary(model: Document, point: Point) -> Document:
     """The WarmModel that a point is measured with: one pod, and last the arguments of the point.
 
-    The served name stays, because it is part of the weights' path; labels and annotations do not:
-    with them a deployment tool would take it for one of its own. Raises TuneError."""
+    Raises TuneError."""
     name, namespace = model["metadata"]["name"], model["metadata"]["namespace"]
-    spec = copy.deepcopy(model["spec"])
-    engine = spec["engine"]
-    if engine.get("command"):
+    if model["spec"]["engine"].get("command"):
         raise TuneError(
             f"WarmModel {namespace}/{name} has spec.engine.command, to which nothing is added: "
             "tune a WarmModel that starts vllm serve by spec.engine.args alone"
         )
-    for field in _LEFT_OUT:
-        spec.pop(field, None)
+    made = one_pod(model, namespace, SUFFIX, _LEFT_OUT)
+    spec = made["spec"]
     spec.get("warmup", {}).pop("compare", None)
-    spec["replicas"] = 1
-    spec["standby"] = {**spec.get("standby", {}), "replicas": 0}
     # A point that is slow is what is to be found out.
     spec["rollout"] = {"onRegression": "Proceed"}
-    spec["model"].setdefault("servedName", name)
-    engine["args"] = [*engine.get("args", []), *point.arguments]
-    made = {
-        "apiVersion": API_VERSION,
-        "kind": KIND,
-        "metadata": {"name": temporary_name(name), "namespace": namespace},
-        "spec": spec,
-    }
+    spec["engine"]["args"] = [*spec["engine"].get("args", []), *point.arguments]
     _check(made)
     return made
 

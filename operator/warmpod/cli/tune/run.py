@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
-from warmpod.cli.cluster import Cluster, ClusterError, Document
+from warmpod.cli.cluster import Cluster, Document
 from warmpod.cli.temporary import applied
 from warmpod.cli.tune import load
 from warmpod.cli.tune.load import Play
 from warmpod.cli.tune.points import Point, Result, TuneError, temporary
+from warmpod.cli.waiting import Waiting
 from warmpod.load.summary import Summary
-
-#: Seconds between two looks.
-LOOK_SECONDS = 5.0
-
-#: Looks that may fail in a row: an API server that restarts ends no measurement.
-ATTEMPTS = 24
 
 #: Seconds for the load's pod beside those that it measures: to be placed, to pull its image, which
 #: the node of an engine has, and to hear the last answers out.
@@ -28,26 +21,23 @@ SPARE_SECONDS = 600.0
 #: Seconds for the pods of a WarmModel to go once it is deleted, beside their grace period.
 GONE_SECONDS = 120.0
 
-Tell = Callable[[str], object]
-_Seen = TypeVar("_Seen")
-
 
 @dataclass(frozen=True)
 class Tuning:
-    """`sleep` takes seconds."""
-
-    cluster: Cluster
+    waiting: Waiting
     model: Document
     play: Play
-    tell: Tell
-    sleep: Callable[[float], object] = time.sleep
+
+    @property
+    def cluster(self) -> Cluster:
+        return self.waiting.cluster
 
     def run(self, points: Sequence[Point]) -> Iterator[Result]:
         """Measure one point after another. A point that does not work is a result, too.
 
         Raises TuneError and ClusterError for what concerns all of them."""
         for number, point in enumerate(points, 1):
-            self.tell(f"{number} of {len(points)}: {point}")
+            self.waiting.tell(f"{number} of {len(points)}: {point}")
             wanted = temporary(self.model, point)
             with applied(self.cluster, wanted) as created:
                 result = self._measure(point, created)
@@ -55,36 +45,20 @@ class Tuning:
             yield result
 
     def _measure(self, point: Point, created: Document) -> Result:
-        why = self._wait_until_warm(created)
-        if why:
-            self.tell(f"does not become warm: {why}")
+        if why := self.waiting.until(*_place(created), "readyReplicas"):
+            self.waiting.tell(f"does not become warm: {why}")
             return Result(point, None, why)
         return self._load(point, created)
 
-    def _wait_until_warm(self, created: Document) -> str:
-        """Why it never will be; empty when it serves."""
-        told = ""
-        while True:
-            found = self._patiently(lambda: self.cluster.snapshot(*_place(created)))
-            status = found.warm_model.get("status") or {}
-            if status.get("readyReplicas"):
-                return ""
-            if stalled := message_of(status, "Stalled", "True"):
-                return stalled
-            now = message_of(status, "Ready", "False") or "waiting for the operator"
-            if now != told:
-                self.tell(now)
-                told = now
-            self.sleep(LOOK_SECONDS)
-
     def _load(self, point: Point, created: Document) -> Result:
         namespace, name = _place(created)
-        engine = load.engine_pod(self._patiently(lambda: self.cluster.pods(namespace, name)))
+        pods = self.waiting.patiently(lambda: self.cluster.pods(namespace, name))
+        engine = load.engine_pod(pods)
         prompts = load.prompts(created, self.play)
         self.cluster.create_core_object(namespace, "configmaps", prompts)
         pod = load.pod(created, engine, self.play)
         self.cluster.create_core_object(namespace, "pods", pod)
-        self.tell(f"measuring, {self.play.concurrency} requests at a time")
+        self.waiting.tell(f"measuring, {self.play.concurrency} requests at a time")
         return self._result(point, namespace, pod["metadata"]["name"])
 
     def _result(self, point: Point, namespace: str, pod: str) -> Result:
@@ -93,7 +67,8 @@ class Tuning:
         if phase not in ("Succeeded", "Failed"):
             why = f"its pod is {phase}: kubectl describe pod -n {namespace} {pod}"
             return Result(point, None, f"the load did not run: {why}")
-        lines = self._patiently(lambda: self.cluster.log(namespace, pod)).strip().splitlines()
+        log = self.waiting.patiently(lambda: self.cluster.log(namespace, pod))
+        lines = log.strip().splitlines()
         last = lines[-1] if lines else "it said nothing"
         if phase == "Failed":
             return Result(point, None, f"the load did not run: {last}")
@@ -103,12 +78,11 @@ class Tuning:
         """The phase in which its pod ended, or in which it hangs."""
         seconds = self.play.ramp_seconds + self.play.seconds + SPARE_SECONDS
         phase = ""
-        for _ in range(int(seconds / LOOK_SECONDS)):
-            found = self._patiently(lambda: self.cluster.core_object(namespace, "pods", pod))
+        for _ in self.waiting.looks(seconds):
+            found = self.waiting.patiently(lambda: self.cluster.core_object(namespace, "pods", pod))
             phase = str(found.get("status", {}).get("phase"))
             if phase in ("Succeeded", "Failed"):
                 break
-            self.sleep(LOOK_SECONDS)
         return phase
 
     def _wait_until_gone(self, created: Document) -> None:
@@ -116,32 +90,13 @@ class Tuning:
         namespace, name = _place(created)
         grace = created["spec"].get("pod", {}).get("terminationGracePeriodSeconds", 0)
         seconds = grace + GONE_SECONDS
-        for _ in range(int(seconds / LOOK_SECONDS)):
-            if not self._patiently(lambda: self.cluster.pods(namespace, name)):
+        for _ in self.waiting.looks(seconds):
+            if not self.waiting.patiently(lambda: self.cluster.pods(namespace, name)):
                 return
-            self.sleep(LOOK_SECONDS)
         raise TuneError(
             f"pods of WarmModel {namespace}/{name} are still there {seconds:.0f} s after it was "
             f"deleted: see kubectl get pods -n {namespace} -l warmpod.io/model={name}"
         )
-
-    def _patiently(self, look: Callable[[], _Seen]) -> _Seen:
-        """Raises ClusterError."""
-        for _ in range(ATTEMPTS - 1):
-            try:
-                return look()
-            except ClusterError as error:
-                self.tell(f"{error}; looking again")
-                self.sleep(LOOK_SECONDS)
-        return look()
-
-
-def message_of(status: Document, kind: str, value: str) -> str:
-    """Reason and message of a condition that has this value; else empty."""
-    for condition in status.get("conditions") or []:
-        if condition.get("type") == kind and condition.get("status") == value:
-            return f"{condition.get('reason', '')}: {condition.get('message', '')}"
-    return ""
 
 
 def _summary(line: str) -> Summary:

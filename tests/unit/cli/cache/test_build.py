@@ -1,3 +1,5 @@
+"""The WarmModel that a compile cache is built with, and the file that it is made from."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -6,8 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from warmpod.api.v1alpha1 import MAX_NAME_LENGTH
-from warmpod.cli.cache.build import message_of, read, temporary, temporary_name
+from warmpod.cli.cache.build import read, temporary
 from warmpod.cli.cache.entries import CacheError
 
 
@@ -60,15 +61,6 @@ def test_what_a_build_does_not_need_is_left_out() -> None:
     assert not found.keys() & {"schedule", "forecast", "rollout"}
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [("tiny", "tiny-cache-build"), ("a" * 37 + "-" + "b" * 12, "a" * 37 + "-cache-build")],
-)
-def test_the_name_is_short_enough(name: str, expected: str) -> None:
-    assert temporary_name(name) == expected
-    assert len(expected) <= MAX_NAME_LENGTH
-
-
 def test_a_file_is_read(tmp_path: Path) -> None:
     path = tmp_path / "model.yaml"
     path.write_text(yaml.safe_dump_all([{"kind": "Namespace"}, document()]))
@@ -88,15 +80,3 @@ def test_a_file_that_cannot_be_built(tmp_path: Path, text: str, says: str) -> No
     path.write_text(text)
     with pytest.raises(CacheError, match=says):
         read(path)
-
-
-def test_the_message_of_a_condition() -> None:
-    status = {
-        "conditions": [
-            {"type": "Ready", "status": "False", "reason": "Waiting", "message": "for pods"},
-            {"type": "Stalled", "status": "False", "reason": "NothingWrong", "message": ""},
-        ]
-    }
-    assert message_of(status, "Ready", "False") == "Waiting: for pods"
-    assert message_of(status, "Stalled", "True") == ""
-    assert message_of({}, "Ready", "False") == ""
