@@ -3,7 +3,6 @@ the key, verified, and complete when their receipt is there."""
 
 from __future__ import annotations
 
-import os
 import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -24,8 +23,7 @@ from warmpod.reasons import NOT_RESIDENT, WEIGHTS_MISSING
 from warmpod.weights import receipt as receipts
 from warmpod.weights.findings import Finding, summary
 from warmpod.weights.manifest import MANIFEST_NAME
-from warmpod.weights.receipt import Receipt, Seen
-from warmpod.weights.tree import scan
+from warmpod.weights.receipt import Receipt
 from warmpod.weights.verify import expectations, unverified, verify
 
 # Fetch what is missing, then what turned out to be wrong among the rest, then look once more.
@@ -141,29 +139,18 @@ class StagedWeights:
         there before has yet to be read."""
         self._refusal.check(self._credentials)
         (self.directory / RECEIPT_NAME).unlink(missing_ok=True)
-        before = self._facts()
 
         def begin(total: int) -> None:
             progress.begin(Stage.STAGING, total)
 
         try:
-            manifest = staging.stage(
+            brought = staging.stage(
                 self._remote, self._credentials, self.directory, progress.watch, begin
             )
         except SourceError as error:
             raise self._refusal.note(self._placed(error), self._credentials) from None
         self._refusal.clear()
-        after = self._facts()
-        self._proven = Receipt(
-            [
-                *self._proven.files,
-                *(
-                    Seen.of(entry.path, after[entry.path], entry.sha256)
-                    for entry in manifest.files
-                    if entry.path in after and _is_new(after[entry.path], before.get(entry.path))
-                ),
-            ]
-        )
+        self._proven = Receipt([*self._proven.files, *brought.files])
 
     def _full(self) -> SourceError:
         free = shutil.disk_usage(self.directory.parent).free
@@ -175,9 +162,6 @@ class StagedWeights:
             return error
         message = f"{self.origin.place}: {error}{REMEDY}{self.origin.room_remedy}"
         return SourceError(error.reason, message, error.retry_after)
-
-    def _facts(self) -> dict[str, os.stat_result]:
-        return {path: (self.directory / path).stat() for path in scan(self.directory).files}
 
 
 def _wrong(survey: Survey) -> list[str]:
@@ -225,8 +209,3 @@ def fingerprint(credentials: Path | None) -> object:
         return None
     files = sorted(path for path in credentials.iterdir() if not path.name.startswith("."))
     return [(path.name, path.read_bytes()) for path in files if path.is_file()]
-
-
-def _is_new(after: os.stat_result, before: os.stat_result | None) -> bool:
-    """What is brought gets its name by a rename, and never is written over what was there."""
-    return before is None or after.st_ino != before.st_ino

@@ -20,7 +20,8 @@ from warmpod.agent.staging.errors import DiskFull
 from warmpod.protocol import RECEIPT_NAME, USERS_LOCK
 from warmpod.weights import manifest, verify
 from warmpod.weights.findings import Finding
-from warmpod.weights.manifest import MANIFEST_NAME, Manifest
+from warmpod.weights.manifest import MANIFEST_NAME
+from warmpod.weights.receipt import Receipt, Seen
 
 
 class Source:
@@ -40,12 +41,13 @@ class Source:
         directory: Path,
         watch: Callable[[int], None],
         begin: Callable[[int], None],
-    ) -> Manifest:
+    ) -> Receipt:
         self.calls += 1
         if self.refusal is not None:
             raise self.refusal
         whole = manifest.from_directory(self.folder)
         begin(whole.size)
+        brought = []
         for number, entry in enumerate(whole.files):
             if self.stop_after == number:
                 raise Cancelled
@@ -54,9 +56,11 @@ class Source:
                 (directory / entry.path).parent.mkdir(exist_ok=True)
                 shutil.copyfile(self.folder / entry.path, directory / entry.path)
                 (directory / entry.path).chmod(0o644)
+                facts = (directory / entry.path).stat()
+                brought.append(Seen.of(entry.path, facts, entry.sha256))
             watch(entry.size)
         manifest.write(directory, whole)
-        return whole
+        return Receipt(brought)
 
 
 class Clock:
