@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-from rich.markup import escape
 
 from warmpod.cli import golden, now, packing, plans, render, timeline, waterfall
 from warmpod.cli.cache.commands import app as cache_app
@@ -20,6 +19,7 @@ from warmpod.cli.terminal import (
     Kubeconfig,
     Name,
     Namespace,
+    complain,
     console,
     errors,
     fail,
@@ -142,7 +142,7 @@ def record_golden(
     if recorded:
         typer.echo(golden.as_yaml(recorded), nl=False)
     for reason in refused:
-        errors.print(f"[red]error:[/red] {escape(reason)}")
+        complain(reason)
     if refused:
         raise typer.Exit(1)
 

@@ -28,9 +28,11 @@ from warmpod.cli.terminal import (
     Kubeconfig,
     Name,
     Namespace,
+    complain,
     console,
     errors,
     fail,
+    say,
     show,
 )
 from warmpod.compilecache.entry import Entry
@@ -63,7 +65,7 @@ class Place:
         return store.opened(self.cluster, self.namespace, self.name, self.node, self._failed)
 
     def _failed(self, text: str) -> None:
-        errors.print(f"[red]error:[/red] {escape(text)}")
+        complain(text)
         self.failures.append(text)
 
 
@@ -90,7 +92,7 @@ def list_entries(
     else:
         show(table.of(found, datetime.now(UTC)))
         if not found and not place.failures:
-            _say("nothing is kept yet: a pod publishes what it compiled after it became warm")
+            say("nothing is kept yet: a pod publishes what it compiled after it became warm")
     _end(place)
 
 
@@ -118,7 +120,7 @@ def remove_entries(
     for each_node, key in removed:
         console.print(escape(f"removed {key} from node {each_node}"), soft_wrap=True)
     if not removed and not place.failures:
-        _say("there was nothing to remove")
+        say("there was nothing to remove")
     _end(place)
 
 
@@ -175,7 +177,7 @@ def build_image(
         image.check(target)
         with temporary.applied(cluster, wanted):
             place = Place(cluster, where, wanted["metadata"]["name"])
-            build.wait(cluster, where, place.name, _say)
+            build.wait(cluster, where, place.name, say)
             _push(place, [], target)
     except _ERRORS as error:
         fail(str(error))
@@ -229,17 +231,12 @@ async def _fetch(place: Place, wanted: Sequence[str], root: Path) -> list[Entry]
 
 
 async def _bring(stores: Stores, stored: Stored, root: Path) -> Entry:
-    _say(f"entry {stored.key} ({decimal(stored.size)}) from node {stored.node}")
+    say(f"entry {stored.key} ({decimal(stored.size)}) from node {stored.node}")
     archive = root / f"{stored.key}.tar"
     await stores.export(stored.node, [stored.key], archive)
     entry = await asyncio.to_thread(image.unpack, archive, root, stored.key)
     archive.unlink()
     return entry
-
-
-def _say(text: str) -> None:
-    """Progress, which is not the result."""
-    errors.print(escape(text))
 
 
 def _end(place: Place) -> None:

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
 from warmpod.cli.cluster import Cluster, ClusterError, Document
-from warmpod.cli.terminal import Context, Kubeconfig, Name, Namespace, errors, fail, show
+from warmpod.cli.terminal import Context, Kubeconfig, Name, Namespace, fail, say, show
 from warmpod.cli.tune import load
 from warmpod.cli.tune.load import Play
 from warmpod.cli.tune.points import Point, Result, TuneError, best, grid, table
@@ -56,7 +55,7 @@ def tune(
         model = cluster.snapshot(namespace or cluster.default_namespace, name).warm_model
         most = max(point.max_num_seqs for point in points)
         play = Play(_prompts(cluster, model, prompts), concurrency or most, seconds, ramp_seconds)
-        results = _measure(Tuning(Waiting(cluster, _say), model, play), points, ttft_ms)
+        results = _measure(Tuning(Waiting(cluster, say), model, play), points, ttft_ms)
     except (ClusterError, TuneError, OSError) as error:
         fail(str(error))
     if best(results, ttft_ms) is None:
@@ -95,8 +94,3 @@ def _numbers(text: str) -> list[int]:
         return [int(part) for part in text.split(",")]
     except ValueError:
         raise TuneError(f"{text!r} is no list of numbers: write 2048,8192") from None
-
-
-def _say(text: str) -> None:
-    """Progress, which is not the result."""
-    errors.print(escape(text))
