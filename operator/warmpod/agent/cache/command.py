@@ -28,7 +28,7 @@ from warmpod.protocol import CACHE_STORE_MOUNT
 
 USAGE = "usage: warmpod-agent cache ls | rm [KEY...] | export [KEY...]"
 
-# Beside the files of an entry that was set aside.
+# More than an agent writes there: LONGEST_WHY characters.
 MOST_WHY_BYTES = 4096
 
 

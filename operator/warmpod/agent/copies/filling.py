@@ -111,10 +111,11 @@ def _fill(
     """What is bad in the source, or the receipt of a target that is complete."""
     receipt = receipts.load(target / RECEIPT_NAME).without(doubted)
     wrong = {finding.path for finding in unverified(target, expected, receipt)}
-    known = receipt.without(wrong | set(_stray(target, expected)))
+    stray = _stray(target, expected)
+    known = receipt.without({*wrong, *stray})
     # From here on the directory is in motion, so nobody may start on it.
     (target / RECEIPT_NAME).unlink(missing_ok=True)
-    _tidy(target, _stray(target, expected))
+    _tidy(target, stray)
     pending = [file for file in expected.files if file.path in wrong]
     _check_room(target, pending)
     begin(sum(file.size for file in pending))

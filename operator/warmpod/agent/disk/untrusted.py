@@ -30,7 +30,7 @@ class Bin:
     def throw(self, path: Path) -> None:
         """Take something away from where it is; nothing happens where nothing is."""
         with suppress(FileNotFoundError):
-            self._make()
+            self.path.mkdir(mode=0o700, exist_ok=True)
             with _opened(path.parent) as parent:
                 self._take(path.name, parent)
 
@@ -46,9 +46,6 @@ class Bin:
                 self._remove(name)
         with suppress(OSError):
             self.path.rmdir()
-
-    def _make(self) -> None:
-        self.path.mkdir(mode=0o700, exist_ok=True)
 
     def _take(self, name: str, parent: int) -> None:
         if stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):

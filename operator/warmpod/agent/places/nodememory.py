@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from warmpod.agent.copies import made_of
 from warmpod.agent.copies.filling import NoRoom, TargetFull, fill, missing_of
@@ -87,35 +88,27 @@ class NodeMemoryWeights:
             raise
 
     def _fill(self, expected: Expectations, progress: Progress) -> tuple[Finding, ...]:
-        def begin(total: int) -> None:
-            progress.begin(Stage.VERIFYING, total)
-
         source, target = self._origin.directory, self.directory
         look = self._look_of(expected)
+        begin = partial(progress.begin, Stage.VERIFYING)
         with self.doubts.settled() as doubted:
             again = doubted | {finding.path for finding in self._outdated(expected)}
+            copy = partial(fill, source, target, expected, progress.watch, again, begin)
             try:
-                bad = fill(source, target, expected, progress.watch, again, begin)
+                bad = copy()
             except NoRoom:
                 # Where both do not fit, the agent of the copy before this one was ended for it.
                 self._copies.drop_superseded()
-                bad = self._fill_or_say_where(expected, progress, again, begin)
+                bad = self._or_say_where(copy)
         if not bad:
             with room(self._full):
                 made_of.note(target, look)
             self._copied = look
         return bad
 
-    def _fill_or_say_where(
-        self,
-        expected: Expectations,
-        progress: Progress,
-        again: Collection[str],
-        begin: Callable[[int], None],
-    ) -> tuple[Finding, ...]:
-        source = self._origin.directory
+    def _or_say_where(self, copy: Callable[[], tuple[Finding, ...]]) -> tuple[Finding, ...]:
         try:
-            return fill(source, self.directory, expected, progress.watch, again, begin)
+            return copy()
         except TargetFull as error:
             raise self._no_room(str(error)) from error
 

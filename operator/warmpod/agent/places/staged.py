@@ -6,6 +6,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -139,10 +140,7 @@ class StagedWeights:
         there before has yet to be read."""
         self._refusal.check(self._credentials)
         (self.directory / RECEIPT_NAME).unlink(missing_ok=True)
-
-        def begin(total: int) -> None:
-            progress.begin(Stage.STAGING, total)
-
+        begin = partial(progress.begin, Stage.STAGING)
         try:
             brought = staging.stage(
                 self._remote, self._credentials, self.directory, progress.watch, begin
