@@ -24,6 +24,7 @@ from unit.weights.models import (
     spoil_unseen,
 )
 from warmpod import reasons
+from warmpod.agent import farewell
 from warmpod.agent import service as service_module
 from warmpod.agent.config import AgentConfig, Medium, WeightSet
 from warmpod.agent.copies import filling
@@ -441,8 +442,8 @@ async def test_what_engines_use_stays_when_another_warm_model_has_the_name(
     on_node, api, tmp_path, monkeypatch
 ) -> None:
     """It may have adopted them: `kubectl delete --cascade=orphan`."""
-    monkeypatch.setattr(service_module, "ENGINES_SECONDS", 0.05)
-    monkeypatch.setattr(service_module, "FAREWELL_RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(farewell, "ENGINES_SECONDS", 0.05)
+    monkeypatch.setattr(farewell, "RETRY_SECONDS", 0.01)
     with contextlib.ExitStack() as engine:
         async with running(on_node, api, tmp_path) as agent:
             await until(agent.ready)
@@ -453,8 +454,8 @@ async def test_what_engines_use_stays_when_another_warm_model_has_the_name(
 
 
 async def test_node_memory_stays_when_nobody_can_tell(on_node, api, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(service_module, "FAREWELL_SECONDS", 0.05)
-    monkeypatch.setattr(service_module, "FAREWELL_RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(farewell, "ASK_SECONDS", 0.05)
+    monkeypatch.setattr(farewell, "RETRY_SECONDS", 0.01)
     async with running(on_node, api, tmp_path) as agent:
         await until(agent.ready)
         api.warm_model_status = 500
@@ -497,7 +498,7 @@ async def test_superseded_copies_go(on_node, api, tmp_path, monkeypatch) -> None
 
 
 async def test_engines_that_still_end_are_waited_for(on_node, api, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(service_module, "FAREWELL_RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(farewell, "RETRY_SECONDS", 0.01)
     copy = on_node.node_root / "abc"
     service = make_service(on_node, api, tmp_path)
     task = asyncio.create_task(service.run())
@@ -515,8 +516,8 @@ async def test_engines_that_still_end_are_waited_for(on_node, api, tmp_path, mon
 async def test_an_engine_that_does_not_end_keeps_only_what_it_has_open(
     on_node, api, tmp_path, monkeypatch
 ) -> None:
-    monkeypatch.setattr(service_module, "ENGINES_SECONDS", 0.0)
-    monkeypatch.setattr(service_module, "FAREWELL_RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(farewell, "ENGINES_SECONDS", 0.0)
+    monkeypatch.setattr(farewell, "RETRY_SECONDS", 0.01)
     copy = on_node.node_root / "abc"
     async with running(on_node, api, tmp_path) as agent:
         await until(agent.ready)

@@ -18,12 +18,11 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from warmpod.agent.cache.admission import admit
 from warmpod.agent.cache.leftovers import Leftovers
@@ -243,11 +242,3 @@ def _size(path: Path) -> int:
 
 def _used_at(path: Path) -> int:
     return path.lstat().st_mtime_ns
-
-
-def is_needed(model: Mapping[str, Any] | None, uid: str) -> bool:
-    """Whether the store that was made for the WarmModel `uid` is, by what the API server has under
-    its name: another one may have the name, or its spec another store."""
-    if model is None or model["metadata"].get("uid") != uid:
-        return False
-    return "spec" not in model or model["spec"].get("compileCache", {}).get("store") == "Node"

@@ -24,7 +24,7 @@ from support.compile_caches import (
     rewrite,
 )
 from warmpod.agent.cache import store as store_module
-from warmpod.agent.cache.store import UNFINISHED_SECONDS, CompileStore, is_needed
+from warmpod.agent.cache.store import UNFINISHED_SECONDS, CompileStore
 from warmpod.compilecache import entry as entries
 from warmpod.compilecache import layout
 
@@ -536,27 +536,3 @@ def test_a_store_that_was_left_is_not_made_anew(root: Path, store: CompileStore)
     store.leave()
     store.look()
     assert list(root.iterdir()) == []
-
-
-NODE = {"spec": {"compileCache": {"store": "Node"}}}
-
-
-@pytest.mark.parametrize(
-    ("model", "needed"),
-    [
-        pytest.param(None, False, id="gone"),
-        pytest.param({"metadata": {"uid": "u-2"}, **NODE}, False, id="another of its name"),
-        pytest.param({"metadata": {"uid": "u-1"}, **NODE}, True, id="there"),
-        pytest.param({"metadata": {"uid": "u-1"}, "spec": {}}, False, id="without a cache"),
-        pytest.param(
-            {"metadata": {"uid": "u-1"}, "spec": {"compileCache": {"store": "Image"}}},
-            False,
-            id="with another store",
-        ),
-        pytest.param({"metadata": {"uid": "u-1"}}, True, id="nobody can tell"),
-    ],
-)
-def test_a_store_is_needed_while_its_model_wants_one(
-    model: dict[str, Any] | None, needed: bool
-) -> None:
-    assert is_needed(model, "u-1") is needed
