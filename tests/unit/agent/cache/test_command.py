@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from support.cache_entries import publish, set_aside
+from support.compile_caches import publish, set_aside
 from warmpod.agent.cache.command import USAGE, run
 from warmpod.compilecache.layout import Store
 from warmpod.compilecache.manifest import MANIFEST
