@@ -16,7 +16,7 @@ from warmpod.cli.cache import store
 from warmpod.cli.cache.entries import CacheError, Stored
 from warmpod.cli.cluster import Cluster, ClusterError, Document
 from warmpod.cli.pod_exec import ExecError
-from warmpod.cli.temporary import one_pod, suffixed
+from warmpod.cli.temporary import one_pod
 from warmpod.cli.waiting import Tell, Waiting
 
 SUFFIX = "-cache-build"
@@ -49,10 +49,6 @@ def temporary(document: Document, namespace: str) -> Document:
     made = one_pod(document, namespace, SUFFIX, _LEFT_OUT)
     made["spec"]["compileCache"] = {"store": "Node"}
     return made
-
-
-def temporary_name(name: str) -> str:
-    return suffixed(name, SUFFIX)
 
 
 def wait(cluster: Cluster, namespace: str, name: str, tell: Tell) -> None:
