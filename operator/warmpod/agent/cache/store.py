@@ -18,7 +18,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -110,7 +110,11 @@ class CompileStore:
             if not alone or self._stopping.is_set():
                 return
             self._prepare()
-            for arrival in self._arrivals():
+            names = self._incoming()
+            arrivals = [arrival for name in names if (arrival := layout.arrival(name))]
+            unfinished = set(names).difference(arrival.name for arrival in arrivals)
+            self._discard_unfinished(unfinished, crowded=len(names) == MOST_ARRIVALS)
+            for arrival in sorted(arrivals, key=_turn):
                 if self._stopping.is_set():
                     return
                 self._take(arrival)
@@ -147,20 +151,18 @@ class CompileStore:
         for path in self._store.published.glob(f"{layout.PARTIAL}*"):
             self._bin.throw(path)
 
-    def _arrivals(self) -> list[Arrival]:
-        """Marks before offers: a pod that offers a new entry says first that the old one is bad."""
+    def _incoming(self) -> list[str]:
         with os.scandir(self._store.incoming) as listed:
-            names = [each.name for each in islice(listed, MOST_ARRIVALS)]
-        found = {name: layout.arrival(name) for name in names}
-        now, crowded = self._clock(), len(names) == MOST_ARRIVALS
+            return [each.name for each in islice(listed, MOST_ARRIVALS)]
+
+    def _discard_unfinished(self, names: Iterable[str], *, crowded: bool) -> None:
+        """What has been there for too long, or all where pods leave more than a look takes in."""
+        now = self._clock()
         # By our own clock: what a pod says of times is not to be believed.
-        since = {name: self._unfinished.get(name, now) for name in names if not found[name]}
-        for name, seen in since.items():
-            if crowded or now - seen > UNFINISHED_SECONDS:
+        self._unfinished = {name: self._unfinished.get(name, now) for name in names}
+        for name, since in self._unfinished.items():
+            if crowded or now - since > UNFINISHED_SECONDS:
                 self._discard(name)
-        self._unfinished = since
-        arrivals = [arrival for arrival in found.values() if arrival is not None]
-        return sorted(arrivals, key=lambda arrival: (arrival.kind == layout.OFFER, arrival.name))
 
     def _discard(self, name: str) -> None:
         """A pod that goes on moving what is its own does not keep others waiting."""
@@ -210,7 +212,7 @@ class CompileStore:
     def _make_room(self) -> None:
         """First goes what was set aside, then what was used least recently; the one that was used
         last stays."""
-        if self._listed() == self._measured:
+        if self._stamp() == self._measured:
             return
         aside = sorted(self._store.set_aside.iterdir(), key=_used_at)
         published = sorted(self._store.published.iterdir(), key=_used_at)
@@ -228,11 +230,16 @@ class CompileStore:
             bytes=sum(sizes.values()),
             removed=self.state.removed + removed,
         )
-        self._measured = self._listed()
+        self._measured = self._stamp()
 
-    def _listed(self) -> tuple[int, int]:
+    def _stamp(self) -> tuple[int, int]:
         """Changes with what is in the store: entries come and go, but never change."""
         return (_used_at(self._store.published), _used_at(self._store.set_aside))
+
+
+def _turn(arrival: Arrival) -> tuple[bool, str]:
+    """Marks before offers: a pod that offers a new entry says first that the old one is bad."""
+    return arrival.kind == layout.OFFER, arrival.name
 
 
 def _size(path: Path) -> int:
