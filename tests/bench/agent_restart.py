@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import statistics
 import subprocess
 import sys
@@ -20,6 +19,7 @@ from pathlib import Path
 
 from bench.files import DISK, make_model
 from bench.usage import processor_seconds
+from simulator.harness import free_port
 from support.api import JsonObject
 
 FILES, FILE_BYTES = 4, 2_500_000_000
@@ -122,9 +122,3 @@ def agent(directory: Path, state: Path) -> Iterator[Agent]:
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(60)
-
-
-def free_port() -> int:
-    with socket.socket() as opened:
-        opened.bind(("127.0.0.1", 0))
-        return int(opened.getsockname()[1])

@@ -15,9 +15,10 @@ from pathlib import Path
 
 import tiny_model
 from bench.files import DISK
-from bench.roots import Cost, Started, commit, files_of, forget, free_port, root_of
+from bench.roots import Cost, Started, commit, files_of, forget, root_of
 from devtools import buildah, engine_image, images
 from devtools.layout import config_of, layers_of
+from simulator.harness import free_port
 from support.api import JsonObject
 from support.models import vllm_engine
 from support.page_cache import resident_bytes

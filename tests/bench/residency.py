@@ -19,7 +19,7 @@ from pathlib import Path
 
 from bench.files import DISK, MEMORY, forget, make_model
 from support.api import JsonObject
-from warmpod.agent.residency import Holder
+from warmpod.agent.residency.holder import Holder
 from warmpod.weights.hashing import unwatched
 
 FILES, FILE_BYTES = 4, 2**30

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import secrets
 import signal
-import socket
 import subprocess
 import threading
 import time
@@ -148,12 +147,6 @@ class Started:
 
     def _last_lines(self) -> str:
         return "\n".join(line for _, line in self._lines[-200:])
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 def files_of(root: Path) -> Iterator[Path]:

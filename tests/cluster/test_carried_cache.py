@@ -13,8 +13,9 @@ from support.api import Api, JsonObject
 from support.images import REGISTRY
 from support.models import ModelView, knobs, warm_model, with_engine
 from support.startups import Startups
-from warmpod.cli.cache_build import temporary_name
+from warmpod.cli.cache.build import SUFFIX
 from warmpod.cli.main import app
+from warmpod.cli.temporary import suffixed
 
 NAME = "cached"
 SIM = {"first_seconds": 0.05, "load_seconds": 1, "driver": "550.1"}
@@ -40,7 +41,7 @@ def test_what_is_built_is_hit(
     assert built.exit_code == 0, built.output
     pinned = built.stdout.strip()
     assert pinned.startswith(f"{reference}@sha256:")
-    assert api.find("WarmModel", temporary_name(NAME), namespace) is None
+    assert api.find("WarmModel", suffixed(NAME, SUFFIX), namespace) is None
 
     view = create(model(namespace, store="Image", image=pinned))
 

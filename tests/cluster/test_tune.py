@@ -1,4 +1,4 @@
-"""`kubectl warm tune`: each pair of values by a WarmModel of its own, which leaves nothing behind."""
+"""`kubectl warm tune`: each pair of values by a WarmModel of its own; nothing stays behind."""
 
 from __future__ import annotations
 

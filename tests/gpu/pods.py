@@ -14,6 +14,7 @@ from typing import Any
 from bench import features
 from gpu import machine
 from gpu.setting import NAMESPACES
+from support import operator
 from support.api import Api, ApiError, resource_path
 from support.clients import Client
 from support.features import TOOLS, chat_features
@@ -23,7 +24,6 @@ from support.waiting import wait_until
 JsonObject = dict[str, Any]
 
 FEATURES = [*chat_features(), TOOLS]
-OPERATOR, SYSTEM = "warmpod-operator", "warmpod-system"
 # A start that takes longer has failed: the rest of the pass is worth more than to wait for it.
 LIMIT_S = 300
 
@@ -106,29 +106,17 @@ def remove_namespaces(api: Api, *wanted: str) -> None:
 
 def ensure_operator(api: Api) -> None:
     """A measurement that broke off may have left it switched off."""
-    _scale_operator(api, 1)
+    operator.scale(api, 1)
 
 
 @contextmanager
 def without_operator(api: Api) -> Iterator[None]:
     """It would call pods to sleep and to wake that are to do so at another moment."""
-    _scale_operator(api, 0)
+    operator.scale(api, 0)
     try:
         yield
     finally:
-        _scale_operator(api, 1)
-
-
-def _scale_operator(api: Api, replicas: int) -> None:
-    body = {"spec": {"replicas": replicas}}
-    api.patch("Deployment", OPERATOR, SYSTEM, body, subresource="scale")
-
-    def settled() -> bool:
-        there = [name for name in names(api.list("Pod", SYSTEM)) if name.startswith(OPERATOR)]
-        status = api.get("Deployment", OPERATOR, SYSTEM)["status"]
-        return (len(there), status.get("readyReplicas", 0)) == (replicas, replicas)
-
-    wait_until(f"{replicas} operators", settled, timeout_s=60)
+        operator.scale(api, 1)
 
 
 def started_at(pid: int) -> float:

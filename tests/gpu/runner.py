@@ -67,7 +67,7 @@ def is_over(steps: Sequence[Step], states: Mapping[str, str]) -> bool:
 
 
 def states(steps: Sequence[Step]) -> dict[str, str]:
-    return {step.name: read(step.name)["state"] for step in steps if read(step.name)}
+    return {step.name: known["state"] for step in steps if (known := read(step.name))}
 
 
 def read(name: str) -> JsonObject:

@@ -161,7 +161,10 @@ KINDS = (
 def wanted(names: str) -> tuple[Step, ...]:
     """The preparation, and the measurements of these names in their order; without names a pass."""
     known = {step.name: step for step in (*MEASUREMENTS, *KINDS)}
-    chosen = [known[name] for name in names.split() if name in known]
+    unknown = sorted(set(names.split()) - set(known))
+    if unknown:
+        raise ValueError(f"no step {', '.join(unknown)}; there are {', '.join(known)}")
+    chosen = [known[name] for name in names.split()]
     return (*PREPARATION, *(chosen or MEASUREMENTS))
 
 

@@ -19,12 +19,11 @@ from support.clients import Client
 from support.models import ModelView, condition_of, gate_is_open
 from support.node import Node, kill
 from support.waiting import wait_until
+from warmpod.protocol import CACHE_ROOT
 
 JsonObject = dict[str, Any]
 
 KINDS = ("WarmModel", "DaemonSet", "Deployment", "Pod", "EndpointSlice")
-# Where agents keep what engines compiled: one directory a WarmModel (warmpod.protocol.CACHE_ROOT).
-STORES = Path("/var/lib/warmpod/compile-cache")
 # An agent looks for what engines offer every ten seconds.
 STORED_S = 60
 
@@ -151,7 +150,7 @@ def _running(api: Api, setting: Setting) -> ModelView:
 
 def wait_until_stored(view: ModelView) -> list[JsonObject]:
     """What the node has kept of the compiled code, by its own account; [] if that does not come."""
-    store = STORES / view.namespace / view.get()["metadata"]["uid"] / "published"
+    store = Path(CACHE_ROOT) / view.namespace / view.get()["metadata"]["uid"] / "published"
     deadline = time.monotonic() + STORED_S
     while time.monotonic() < deadline:
         # One whose name begins with a dot is still being copied.

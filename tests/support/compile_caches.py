@@ -1,18 +1,24 @@
-"""Stores of compiled code, and what pods put into them."""
+"""Stores of compiled code: what pods put into them, and what agents have published."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import random
 from collections.abc import Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from warmpod.compilecache import entry as entries
 from warmpod.compilecache import factors, layout
+from warmpod.compilecache.entry import Entry
 from warmpod.compilecache.factors import Factors
+from warmpod.compilecache.layout import Store
 
 FILES = {"vllm/aot/model": b"compiled" * 500, "triton/k.cubin": b"kernel", "empty": b""}
+# Of what no compression makes smaller, as it travels.
+SIZES = {"vllm/a/model": 40_000, "triton/k.cubin": 3_000, "flashinfer/op.so": 90_000, "empty": 0}
 
 
 def made_for(**changed: Any) -> Factors:
@@ -52,6 +58,27 @@ def rewrite(made: Path, **changed: Any) -> None:
     """Change fields of what `entry.json` says."""
     path = made / entries.MANIFEST
     path.write_text(json.dumps(json.loads(path.read_text()) | changed))
+
+
+def publish(root: Path, created: float = 1_700_000_000, seed: int = 1, **changed: Any) -> Entry:
+    """Past the agent: an entry for the usual factors, but for these."""
+    store, wanted, chance = Store(root), made_for(**changed), random.Random(seed)
+    store.published.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory() as folder:
+        for name, size in SIZES.items():
+            path = Path(folder) / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(chance.randbytes(size))
+        return entries.write(Path(folder), store.published / key_of(**changed), wanted, created)
+
+
+def set_aside(root: Path, entry: Entry, why: str) -> None:
+    """As an agent does it with a published entry."""
+    store = Store(root)
+    store.set_aside.mkdir(exist_ok=True)
+    target = store.set_aside / entry.key
+    entry.directory.rename(target)
+    (target / layout.WHY).write_text(f"{why}\n")
 
 
 def published(root: Path) -> dict[str, dict[str, bytes]]:

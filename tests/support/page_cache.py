@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from warmpod.agent import system
+from warmpod.agent.residency import system
 
 DROP_CACHES = Path("/proc/sys/vm/drop_caches")
 # linux/mman.h and the number that the system call has on all architectures.

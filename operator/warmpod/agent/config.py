@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from warmpod import protocol
-from warmpod.agent.lookup import Lookup
-from warmpod.agent.origin import Origin
+from warmpod.agent.sources.lookup import Lookup
+from warmpod.agent.sources.origin import Origin
 from warmpod.protocol import AGENT_CONFIG_VARIABLE, AGENT_PORT
 
 

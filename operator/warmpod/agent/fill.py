@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 from warmpod.agent.config import AgentConfig, WeightSet
-from warmpod.agent.filling import NoRoom, TargetFull, fill, is_filled
+from warmpod.agent.copies.filling import NoRoom, TargetFull, fill, is_filled
 from warmpod.inuse import Use
 from warmpod.protocol import RECEIPT_NAME, REMEDY
 from warmpod.quantity import human

@@ -9,16 +9,16 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from warmpod import reasons
-from warmpod.agent import memory
 from warmpod.agent.config import Medium
-from warmpod.agent.filling import NoRoom
+from warmpod.agent.copies.filling import NoRoom
 from warmpod.agent.lifecycle import Facts, Verdict, decide
-from warmpod.agent.lookup import SourceReplaced
+from warmpod.agent.places.weights import Survey, Weights
 from warmpod.agent.progress import Progress, Snapshot, Stage
-from warmpod.agent.residency import Holder
-from warmpod.agent.scrub import changed_content
+from warmpod.agent.residency import memory
+from warmpod.agent.residency.holder import Holder
+from warmpod.agent.residency.scrub import changed_content
+from warmpod.agent.sources.lookup import SourceReplaced
 from warmpod.agent.staging import SourceError
-from warmpod.agent.weights import Survey, Weights
 from warmpod.weights.findings import summary
 from warmpod.weights.verify import Expectations
 

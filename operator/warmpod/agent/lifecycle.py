@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from warmpod import reasons
 from warmpod.agent.config import Medium
-from warmpod.agent.origin import Origin
+from warmpod.agent.places.weights import Pinned
 from warmpod.agent.progress import STEPS, Snapshot, Stage
-from warmpod.agent.residency import Measurement
-from warmpod.agent.weights import Pinned
+from warmpod.agent.residency.holder import Measurement
+from warmpod.agent.sources.origin import Origin
 from warmpod.protocol import REMEDY
 from warmpod.quantity import human
 from warmpod.weights.findings import Finding, summary

@@ -6,7 +6,7 @@ import logging
 import os
 import sys
 
-from warmpod.agent import cachecommand
+from warmpod.agent.cache import command as cache
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ def run(arguments: list[str]) -> int:
     """The exit status."""
     match arguments or ["serve"]:
         case ["cache", *rest]:
-            return cachecommand.run(rest)
+            return cache.run(rest)
         case ["serve" | "fill" as command]:
             # Not at the top: `cache` runs beside an agent, within the memory that is meant for one.
             from warmpod.agent import serving

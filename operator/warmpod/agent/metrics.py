@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector, generate_late
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from warmpod.agent.compile_store import StoreState
+from warmpod.agent.cache.store import StoreState
 from warmpod.agent.config import AgentConfig
 from warmpod.agent.state import SetState, State
 

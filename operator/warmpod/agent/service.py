@@ -7,24 +7,24 @@ import contextlib
 import logging
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
-from typing import Any
 
 from aiohttp import web
 
-from warmpod.agent.compile_leftovers import Leftovers
-from warmpod.agent.compile_store import CompileStore, is_needed
+from warmpod.agent.cache.leftovers import Leftovers
+from warmpod.agent.cache.store import CompileStore
 from warmpod.agent.config import AgentConfig, WeightSet
+from warmpod.agent.farewell import Farewell
 from warmpod.agent.keeper import Keeper
 from warmpod.agent.lifecycle import Verdict, combine, decide
-from warmpod.agent.lookup import SourceReplaced
 from warmpod.agent.progress import Cancelled, Progress
-from warmpod.agent.scrub import background
+from warmpod.agent.residency.scrub import background
 from warmpod.agent.server import make_application
 from warmpod.agent.sets import Copies, place
+from warmpod.agent.sources.lookup import SourceReplaced
 from warmpod.agent.state import AgentState, SetState
-from warmpod.podstatus import ConditionReporter, ConditionStatus, OwnPod, PodStatusError, Wish
+from warmpod.podstatus import ConditionReporter, ConditionStatus, OwnPod, Wish
 from warmpod.protocol import RESIDENT_CONDITION
 
 log = logging.getLogger(__name__)
@@ -37,14 +37,9 @@ TELL_SECONDS = 5.0
 TEND_SECONDS = 60.0
 # How long this agent's own copies have been complete when earlier ones go.
 SUPERSEDED_SECONDS = 60.0
-# How long the API server is asked whether the WarmModel is gone, and how long its engines are
-# waited for: together well within the 30 s that the kubelet gives a pod to stop.
-FAREWELL_SECONDS = 10.0
-ENGINES_SECONDS = 15.0
-FAREWELL_RETRY_SECONDS = 1.0
 
 
-def _caches(config: AgentConfig) -> CompileStore | None:
+def _store_of(config: AgentConfig) -> CompileStore | None:
     cache = config.compile_cache
     if cache is None:
         return None
@@ -59,7 +54,8 @@ class Service:
         self._copies = Copies.of(config)
         self._progress = {weights.name: Progress() for weights in config.sets}
         self._keepers = {weights.name: self._keeper(weights) for weights in config.sets}
-        self._caches = _caches(config)
+        self._store = _store_of(config)
+        self._farewell = Farewell(config, pod, self._copies, self._store)
         self._stopping = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._replaced: SourceReplaced | None = None
@@ -75,7 +71,7 @@ class Service:
             # No host: both address families, whichever the pod has.
             await web.TCPSite(runner, port=self._config.port).start()
             await self._work()
-            await self._say_farewell()
+            await self._farewell.say()
             if self._replaced is not None:
                 raise self._replaced
         finally:
@@ -86,8 +82,8 @@ class Service:
 
     def stop(self) -> None:
         self._stopping.set()
-        if self._caches is not None:
-            self._caches.stop()
+        if self._store is not None:
+            self._store.stop()
         for progress in self._progress.values():
             progress.stop()
 
@@ -101,7 +97,7 @@ class Service:
         verdict = combine([(each.name, each.verdict) for each in sets])
         if self._stopping.is_set() and self._replaced is None:
             verdict = Verdict(False, verdict.reason, "the agent is stopping")
-        return AgentState(verdict, sets, self._caches.state if self._caches is not None else None)
+        return AgentState(verdict, sets, self._store.state if self._store is not None else None)
 
     def _state_of(self, weights: WeightSet) -> SetState:
         keeper = self._keepers[weights.name]
@@ -129,8 +125,8 @@ class Service:
                 group.create_task(self._show()),
                 group.create_task(self._drop_superseded()),
             ]
-            if self._caches is not None:  # no worker: nobody waits for a copy that takes long
-                helpers.append(group.create_task(self._keep(self._caches)))
+            if self._store is not None:  # no worker: nobody waits for a copy that takes long
+                helpers.append(group.create_task(self._keep(self._store)))
             workers = [group.create_task(self._look(looking, keeper)) for keeper in keepers]
             # Waited for like a look: joining after the farewell would need the copies once more.
             workers.append(group.create_task(self._tend(tending)))
@@ -161,9 +157,9 @@ class Service:
             return
         await self._again_and_again(executor, keeper.scrub, period)
 
-    async def _keep(self, caches: CompileStore) -> None:
-        executor = ThreadPoolExecutor(1, "caches")
-        await self._again_and_again(executor, caches.look, self._config.look_seconds)
+    async def _keep(self, store: CompileStore) -> None:
+        executor = ThreadPoolExecutor(1, "store")
+        await self._again_and_again(executor, store.look, self._config.look_seconds)
 
     async def _tend(self, executor: Executor) -> None:
         await self._again_and_again(executor, self._join, TEND_SECONDS)
@@ -234,40 +230,3 @@ class Service:
                         await asyncio.to_thread(copies.drop_superseded)
                     except OSError:
                         log.exception("copies of an earlier revision could not be removed")
-
-    async def _say_farewell(self) -> None:
-        """Free the node's memory and disk when the WarmModel is gone; leave them to the next agent
-        if not."""
-        if not list(self._copies) and self._caches is None:
-            return
-        model = await self._warm_model()
-        if self._caches is not None and not is_needed(model, self._config.model_uid):
-            await asyncio.to_thread(self._caches.leave)
-        uid = model["metadata"].get("uid") if model is not None else None
-        if uid == self._config.model_uid:
-            log.info("the copies stay for the next agent of WarmModel %s", self._config.model)
-            return
-        log.info("WarmModel %s is gone, so its copies are given up", self._config.model)
-        # Another one of the same name may have adopted the pods of an orphan: they go on.
-        await asyncio.to_thread(self._leave, by_force=uid is None)
-
-    def _leave(self, *, by_force: bool) -> None:
-        give_up_at = time.monotonic() + ENGINES_SECONDS
-        for copies in self._copies:
-            while not copies.leave(forced=by_force and time.monotonic() > give_up_at):
-                if not by_force and time.monotonic() > give_up_at:
-                    break
-                time.sleep(FAREWELL_RETRY_SECONDS)
-
-    async def _warm_model(self) -> Mapping[str, Any] | None:
-        """The one that has the name now; where nobody can tell, no more of this agent's own than
-        its identity."""
-        give_up_at = time.monotonic() + FAREWELL_SECONDS
-        while True:
-            try:
-                return await self._pod.warm_model(self._config.model)
-            except PodStatusError as error:
-                log.warning("cannot tell whether the WarmModel is gone: %s", error)
-                if time.monotonic() > give_up_at:
-                    return {"metadata": {"uid": self._config.model_uid}}
-                await asyncio.sleep(FAREWELL_RETRY_SECONDS)

@@ -8,8 +8,8 @@ import os
 
 from warmpod.agent import fill
 from warmpod.agent.config import AgentConfig, ConfigError
-from warmpod.agent.lookup import SourceReplaced
 from warmpod.agent.service import Service
+from warmpod.agent.sources.lookup import SourceReplaced
 from warmpod.podstatus import OwnPod, PodStatusError
 
 log = logging.getLogger(__name__)

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from warmpod.agent.config import AgentConfig, Medium, WeightSet
-from warmpod.agent.inplace import InPlaceWeights
-from warmpod.agent.nodecopy import NodeCopies
-from warmpod.agent.nodememory import NodeMemoryWeights
-from warmpod.agent.staged import StagedWeights
-from warmpod.agent.weights import Check, Untouched, Weights, unchecked
+from warmpod.agent.copies.nodecopy import NodeCopies
+from warmpod.agent.places.inplace import InPlaceWeights
+from warmpod.agent.places.nodememory import NodeMemoryWeights
+from warmpod.agent.places.staged import StagedWeights
+from warmpod.agent.places.weights import Check, Untouched, Weights, unchecked
 from warmpod.weights.hashing import Watch
 
 
@@ -71,7 +71,7 @@ def _check(config: AgentConfig, weights: WeightSet, watch: Watch) -> Check:
     if weights.verify is None:
         return unchecked
     # Cryptography takes memory that other agents need not pay for.
-    from warmpod.agent.signature import SignatureCheck
-    from warmpod.agent.signed_image import Wanted
+    from warmpod.agent.sources.signature import SignatureCheck
+    from warmpod.agent.sources.signed_image import Wanted
 
     return SignatureCheck(Wanted.from_document(weights.verify), config.state_dir, watch).look

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from warmpod.agent.compile_store import StoreState
+from warmpod.agent.cache.store import StoreState
 from warmpod.agent.lifecycle import Facts, Verdict
 from warmpod.agent.progress import Stage
 

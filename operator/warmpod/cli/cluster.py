@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import quote, urlencode
 
 import urllib3
 import yaml
@@ -74,40 +75,20 @@ class Cluster:
 
     def snapshot(self, namespace: str, name: str) -> Snapshot:
         """Raises ClusterError."""
-        warm_model = self._ask(
-            f"WarmModel {namespace}/{name}",
-            lambda: client.CustomObjectsApi(self._api).get_namespaced_custom_object(
-                GROUP,
-                VERSION,
-                namespace,
-                PLURAL,
-                name,
-                _preload_content=False,
-                _request_timeout=REQUEST_SECONDS,
-            ),
-        )
+        warm_model = self._read(f"WarmModel {namespace}/{name}", _models(namespace, name))
         return Snapshot(warm_model, self.pods(namespace, name))
 
     def pods(self, namespace: str, name: str) -> list[Document]:
         """Of a WarmModel. Raises ClusterError."""
-        pods = self._ask(
-            f"the pods of WarmModel {namespace}/{name}",
-            lambda: client.CoreV1Api(self._api).list_namespaced_pod(
-                namespace,
-                label_selector=f"{MODEL_LABEL}={name}",
-                _preload_content=False,
-                _request_timeout=REQUEST_SECONDS,
-            ),
-        )
-        found: list[Document] = pods["items"]
-        return found
+        query = urlencode({"labelSelector": f"{MODEL_LABEL}={name}"})
+        what = f"the pods of WarmModel {namespace}/{name}"
+        pods: list[Document] = self._read(what, f"{_core(namespace, 'pods')}?{query}")["items"]
+        return pods
 
     def core_object(self, namespace: str, plural: CorePlural, name: str) -> Document:
         """One pod or ConfigMap. Raises ClusterError."""
-        path = f"/api/v1/namespaces/{namespace}/{plural}/{name}"
-        return self._ask(
-            f"{_SINGULAR[plural]} {namespace}/{name}", lambda: self._send("GET", path, None, _JSON)
-        )
+        what = f"{_SINGULAR[plural]} {namespace}/{name}"
+        return self._read(what, _core(namespace, plural, name))
 
     def create_core_object(
         self, namespace: str, plural: CorePlural, document: Document
@@ -115,13 +96,13 @@ class Cluster:
         """One pod or ConfigMap. Raises ClusterError."""
         return self._ask(
             f"{_SINGULAR[plural]} {namespace}/{document['metadata']['name']}",
-            lambda: self._send("POST", f"/api/v1/namespaces/{namespace}/{plural}", document, _JSON),
+            lambda: self._send("POST", _core(namespace, plural), document, _JSON),
             verb="create",
         )
 
     def log(self, namespace: str, pod: str) -> str:
         """What the only container of a pod has written. Raises ClusterError."""
-        path = f"/api/v1/namespaces/{namespace}/pods/{pod}/log"
+        path = _core(namespace, "pods", pod, "log")
         what = f"the log of pod {namespace}/{pod}"
         data: bytes = self._answer(what, lambda: self._send("GET", path, None, _JSON)).data
         return data.decode(errors="replace")
@@ -145,7 +126,7 @@ class Cluster:
             f"WarmModel {namespace}/{name}",
             lambda: self._send(
                 "PATCH",
-                f"{_models(namespace)}/{name}",
+                _models(namespace, name),
                 {"metadata": {"annotations": {annotation: text}}},
                 "application/merge-patch+json",
             ),
@@ -173,7 +154,7 @@ class Cluster:
         }
         self._ask(
             f"WarmModel {namespace}/{name}",
-            lambda: self._send("DELETE", f"{_models(namespace)}/{name}", body, _JSON),
+            lambda: self._send("DELETE", _models(namespace, name), body, _JSON),
             verb="delete",
         )
 
@@ -201,16 +182,11 @@ class Cluster:
 
     def sidecar_page(self, namespace: str, pod: str, page: str) -> Document:
         """A page of a pod's sidecar, through the API server. Raises ClusterError."""
-        return self._ask(
-            f"page /{page} of pod {namespace}/{pod}",
-            lambda: client.CoreV1Api(self._api).connect_get_namespaced_pod_proxy_with_path(
-                f"{pod}:{WARMUP_PORT}",
-                namespace,
-                page,
-                _preload_content=False,
-                _request_timeout=REQUEST_SECONDS,
-            ),
-        )
+        path = _core(namespace, "pods", f"{pod}:{WARMUP_PORT}", "proxy", page)
+        return self._read(f"page /{page} of pod {namespace}/{pod}", path)
+
+    def _read(self, what: str, path: str) -> Document:
+        return self._ask(what, lambda: self._send("GET", path, None, _JSON))
 
     def _ask(self, what: str, request: Callable[[], Any], verb: Verb = "read") -> Document:
         answer = self._answer(what, request, verb)
@@ -247,8 +223,18 @@ def explain(what: str, status: int | None, body: object, verb: Verb = "read") ->
     return f"{what} cannot be {_PASSIVE[verb]}: {status} {message}"
 
 
-def _models(namespace: str) -> str:
-    return f"/apis/{GROUP}/{VERSION}/namespaces/{namespace}/{PLURAL}"
+def _core(namespace: str, plural: CorePlural, *names: str) -> str:
+    return "/".join(("/api/v1/namespaces", *map(_quoted, (namespace, plural, *names))))
+
+
+def _models(namespace: str, *names: str) -> str:
+    base = f"/apis/{GROUP}/{VERSION}/namespaces"
+    return "/".join((base, *map(_quoted, (namespace, PLURAL, *names))))
+
+
+def _quoted(name: str) -> str:
+    """One segment, whatever somebody has typed."""
+    return quote(name, safe="")
 
 
 def _message(body: object) -> str:

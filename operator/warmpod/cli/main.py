@@ -10,21 +10,23 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-from rich.markup import escape
 
-from warmpod.cli import cache, golden, now, packing, plans, render, timeline, tune, waterfall
+from warmpod.cli import golden, now, packing, plans, render, timeline, waterfall
+from warmpod.cli.cache.commands import app as cache_app
 from warmpod.cli.cluster import Cluster, ClusterError, Document, Snapshot
 from warmpod.cli.terminal import (
     Context,
     Kubeconfig,
     Name,
     Namespace,
+    complain,
     console,
     errors,
     fail,
     plain,
     show,
 )
+from warmpod.cli.tune.command import tune
 
 app = typer.Typer(
     help="Look at WarmModels, record golden answers, pack models and compile caches into images.",
@@ -34,8 +36,8 @@ app = typer.Typer(
 )
 golden_app = typer.Typer(help="Answers that an engine must give.", no_args_is_help=True)
 app.add_typer(golden_app, name="golden")
-app.add_typer(cache.app, name="cache")
-app.command("tune")(tune.tune)
+app.add_typer(cache_app, name="cache")
+app.command("tune")(tune)
 
 
 class Output(StrEnum):
@@ -140,7 +142,7 @@ def record_golden(
     if recorded:
         typer.echo(golden.as_yaml(recorded), nl=False)
     for reason in refused:
-        errors.print(f"[red]error:[/red] {escape(reason)}")
+        complain(reason)
     if refused:
         raise typer.Exit(1)
 

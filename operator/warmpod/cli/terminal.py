@@ -38,7 +38,17 @@ def plain(drawn: RenderableType) -> str:
     return "".join(f"{line.rstrip()}\n" for line in page.getvalue().splitlines())
 
 
-def fail(message: str) -> NoReturn:
+def say(text: str) -> None:
+    """Progress, which is not the result."""
+    errors.print(escape(text))
+
+
+def complain(message: str) -> None:
     """One line, no traceback."""
     errors.print(f"[red]error:[/red] {escape(message)}")
+
+
+def fail(message: str) -> NoReturn:
+    """The same, and the end."""
+    complain(message)
     raise typer.Exit(1)

@@ -1,6 +1,6 @@
 """What the agent looks a source's path up in again: the directory that the path begins in.
 
-A container keeps the directory that it was started with; see warmpod.agent.lookup.
+A container keeps the directory that it was started with; see warmpod.agent.sources.lookup.
 """
 
 from __future__ import annotations

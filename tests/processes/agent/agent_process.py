@@ -11,8 +11,9 @@ from pathlib import Path
 from forking import end, fork
 
 from support.pod_api import IDENTITY
-from warmpod.agent import keeper, nodecopy, service
+from warmpod.agent import keeper, service
 from warmpod.agent.config import AgentConfig, WeightSet
+from warmpod.agent.copies import nodecopy
 from warmpod.agent.progress import Progress
 from warmpod.agent.service import Service
 from warmpod.podstatus import OwnPod

@@ -14,7 +14,7 @@ from typing import Any
 from forking import end, fork
 
 from support.until import until
-from warmpod.agent.compile_store import CompileStore
+from warmpod.agent.cache.store import CompileStore
 
 # After each step, so that there are moments to be killed at.
 REST_SECONDS = 0.0005

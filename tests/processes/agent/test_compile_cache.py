@@ -25,7 +25,7 @@ from tending import Tending
 from support.compile_caches import FILES, broken, key_of, mark, new_store, offer, published
 from support.pod_api import FakeApi, fake_api
 from support.until import until
-from warmpod.agent.compile_store import CompileStore
+from warmpod.agent.cache.store import CompileStore
 from warmpod.agent.config import AgentConfig, CacheConfig, Medium, WeightSet
 from warmpod.compilecache import layout
 from warmpod.protocol import RESIDENT_CONDITION

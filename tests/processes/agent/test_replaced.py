@@ -15,8 +15,8 @@ from scene import Scene, scene
 
 from support.pod_api import fake_api
 from warmpod.agent.config import Medium
-from warmpod.agent.lookup import Lookup
-from warmpod.agent.origin import Kind, Origin
+from warmpod.agent.sources.lookup import Lookup
+from warmpod.agent.sources.origin import Kind, Origin
 from warmpod.protocol import RESIDENT_CONDITION
 from warmpod.weights.manifest import MANIFEST_NAME
 

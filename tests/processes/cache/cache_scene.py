@@ -13,12 +13,12 @@ from typing import Any
 
 from support.cache_pods import prefetch_pod
 from support.exec_server import ExecServer
-from warmpod.cli.cache_build import SUFFIX
+from warmpod.cli.cache.build import SUFFIX
 
 OPERATOR = Path(__file__).parents[3] / "operator"
 AGENT = (
-    "import sys; from pathlib import Path; from warmpod.agent import cachecommand;"
-    "raise SystemExit(cachecommand.run(sys.argv[2:], Path(sys.argv[1])))"
+    "import sys; from pathlib import Path; from warmpod.agent.cache import command;"
+    "raise SystemExit(command.run(sys.argv[2:], Path(sys.argv[1])))"
 )
 
 

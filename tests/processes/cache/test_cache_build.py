@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from cache_scene import BUILD, Scene, file_of_a_model
 
-from support.cache_entries import publish
+from support.compile_caches import publish
 from support.crane import CraneRegistry, pulled
 from support.registry import serving
 

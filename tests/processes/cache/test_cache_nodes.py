@@ -6,7 +6,7 @@ import json
 
 from cache_scene import Scene
 
-from support.cache_entries import publish, set_aside
+from support.compile_caches import publish, set_aside
 
 
 def test_what_the_nodes_keep_is_listed(scene: Scene) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from cache_scene import Scene
 
-from support.cache_entries import FILES, publish
+from support.compile_caches import SIZES, publish
 from support.crane import CraneRegistry, crane, pulled
 from support.registry import serving
 from warmpod.compilecache import entry as entries
@@ -84,7 +84,7 @@ def test_one_entry_is_chosen(scene: Scene, registry: CraneRegistry, tmp_path: Pa
 
 def test_a_cut_connection_pushes_nothing(scene: Scene, registry: CraneRegistry) -> None:
     publish(scene.add_node("n1"))
-    scene.server.cut_after = sum(FILES.values()) // 2
+    scene.server.cut_after = sum(SIZES.values()) // 2
     reference = f"{registry.host}/caches/tiny:1.0"
     status, output, errors = scene.run("push", "tiny", reference)
     assert (status, output) == (1, "")

@@ -11,8 +11,8 @@ from pack_process import Pack, finished
 
 from support import signing
 from support.crane import CraneRegistry, pulled
-from warmpod.agent.signature import SignatureCheck
-from warmpod.agent.signed_image import Wanted
+from warmpod.agent.sources.signature import SignatureCheck
+from warmpod.agent.sources.signed_image import Wanted
 from warmpod.reasons import SIGNATURE_INVALID, SIGNATURE_MISSING
 from warmpod.weights.hashing import unwatched
 

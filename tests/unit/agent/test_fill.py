@@ -11,8 +11,8 @@ from support.waiting import wait_for
 from unit.weights.models import SHARDS, make_model
 from warmpod.agent import fill, main
 from warmpod.agent.config import AgentConfig, Medium, WeightSet
-from warmpod.agent.nodecopy import _in_use
-from warmpod.agent.origin import Kind, Origin
+from warmpod.agent.copies.nodecopy import _in_use
+from warmpod.agent.sources.origin import Kind, Origin
 from warmpod.protocol import AGENT_CONFIG_VARIABLE, RECEIPT_NAME
 from warmpod.weights import manifest
 
@@ -72,7 +72,7 @@ def test_a_bad_file_is_the_last_word(config, termination_log, spoil, caplog) -> 
 
 
 def test_too_little_room_is_the_last_word(config, termination_log, monkeypatch) -> None:
-    monkeypatch.setattr("warmpod.agent.memory._limit", lambda: 4096)
+    monkeypatch.setattr("warmpod.agent.residency.memory._limit", lambda: 4096)
     assert fill.run(config, termination_log) == 1
     assert termination_log.read_text().startswith("MemoryTooSmall: ")
 

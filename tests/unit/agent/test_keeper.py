@@ -4,9 +4,9 @@ from pathlib import Path
 from unit.weights.models import SHARDS, make_model, rewrite_in_time
 from warmpod import reasons
 from warmpod.agent.config import Medium
-from warmpod.agent.inplace import InPlaceWeights
 from warmpod.agent.keeper import Keeper
 from warmpod.agent.lifecycle import decide
+from warmpod.agent.places.inplace import InPlaceWeights
 from warmpod.agent.progress import Progress, Stage
 from warmpod.weights import manifest
 

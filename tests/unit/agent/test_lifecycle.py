@@ -5,11 +5,11 @@ import pytest
 from warmpod import reasons
 from warmpod.agent.config import Medium
 from warmpod.agent.lifecycle import Facts, Verdict, combine, decide
-from warmpod.agent.memory import NO_LIMIT, OWN_BYTES, Room, shortage
-from warmpod.agent.origin import Kind, Origin
+from warmpod.agent.places.weights import Pinned
 from warmpod.agent.progress import Snapshot, Stage
-from warmpod.agent.residency import Measurement
-from warmpod.agent.weights import Pinned
+from warmpod.agent.residency.holder import Measurement
+from warmpod.agent.residency.memory import NO_LIMIT, OWN_BYTES, Room, shortage
+from warmpod.agent.sources.origin import Kind, Origin
 from warmpod.weights.findings import Finding
 
 GIB = 2**30
@@ -199,7 +199,7 @@ def test_shortage_of_the_node() -> None:
 
 
 def test_limits_of_both_cgroup_versions(tmp_path, monkeypatch) -> None:
-    from warmpod.agent import memory
+    from warmpod.agent.residency import memory
 
     file = tmp_path / "limit"
     monkeypatch.setattr(memory, "LIMIT_FILES", (tmp_path / "absent", file))

@@ -24,20 +24,22 @@ from unit.weights.models import (
     spoil_unseen,
 )
 from warmpod import reasons
-from warmpod.agent import filling
+from warmpod.agent import farewell
 from warmpod.agent import service as service_module
 from warmpod.agent.config import AgentConfig, Medium, WeightSet
+from warmpod.agent.copies import filling
+from warmpod.agent.copies.nodecopy import NodeCopies
 from warmpod.agent.keeper import Keeper
-from warmpod.agent.lookup import Lookup, SourceReplaced
-from warmpod.agent.nodecopy import NodeCopies
-from warmpod.agent.origin import Kind, Origin
-from warmpod.agent.residency import Holder, Measurement
+from warmpod.agent.residency.holder import Holder, Measurement
 from warmpod.agent.service import Service
+from warmpod.agent.sources.lookup import Lookup, SourceReplaced
+from warmpod.agent.sources.origin import Kind, Origin
 from warmpod.agent.staging import SourceError
 from warmpod.podstatus import ConditionReporter, OwnPod
 from warmpod.podstatus.own_pod import PodIdentity
 from warmpod.protocol import RECEIPT_NAME, USERS_LOCK
 from warmpod.weights import manifest, verify
+from warmpod.weights.receipt import Receipt
 
 
 class Api:
@@ -329,7 +331,7 @@ async def test_dropped_pages_are_told_and_read_again(config, api, tmp_path, monk
 async def test_memory_that_is_too_small_is_told_before_locking(
     config, api, tmp_path, monkeypatch
 ) -> None:
-    monkeypatch.setattr("warmpod.agent.memory._available", lambda: 1)
+    monkeypatch.setattr("warmpod.agent.residency.memory._available", lambda: 1)
     # Only what is not in memory yet counts, and the files were just written.
     monkeypatch.setattr(
         Holder, "measure", lambda _: Measurement(0, 18_000, locked=False, trusted=True)
@@ -440,8 +442,8 @@ async def test_what_engines_use_stays_when_another_warm_model_has_the_name(
     on_node, api, tmp_path, monkeypatch
 ) -> None:
     """It may have adopted them: `kubectl delete --cascade=orphan`."""
-    monkeypatch.setattr(service_module, "ENGINES_SECONDS", 0.05)
-    monkeypatch.setattr(service_module, "FAREWELL_RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(farewell, "ENGINES_SECONDS", 0.05)
+    monkeypatch.setattr(farewell, "RETRY_SECONDS", 0.01)
     with contextlib.ExitStack() as engine:
         async with running(on_node, api, tmp_path) as agent:
             await until(agent.ready)
@@ -452,8 +454,8 @@ async def test_what_engines_use_stays_when_another_warm_model_has_the_name(
 
 
 async def test_node_memory_stays_when_nobody_can_tell(on_node, api, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(service_module, "FAREWELL_SECONDS", 0.05)
-    monkeypatch.setattr(service_module, "FAREWELL_RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(farewell, "ASK_SECONDS", 0.05)
+    monkeypatch.setattr(farewell, "RETRY_SECONDS", 0.01)
     async with running(on_node, api, tmp_path) as agent:
         await until(agent.ready)
         api.warm_model_status = 500
@@ -496,7 +498,7 @@ async def test_superseded_copies_go(on_node, api, tmp_path, monkeypatch) -> None
 
 
 async def test_engines_that_still_end_are_waited_for(on_node, api, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(service_module, "FAREWELL_RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(farewell, "RETRY_SECONDS", 0.01)
     copy = on_node.node_root / "abc"
     service = make_service(on_node, api, tmp_path)
     task = asyncio.create_task(service.run())
@@ -514,8 +516,8 @@ async def test_engines_that_still_end_are_waited_for(on_node, api, tmp_path, mon
 async def test_an_engine_that_does_not_end_keeps_only_what_it_has_open(
     on_node, api, tmp_path, monkeypatch
 ) -> None:
-    monkeypatch.setattr(service_module, "ENGINES_SECONDS", 0.0)
-    monkeypatch.setattr(service_module, "FAREWELL_RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(farewell, "ENGINES_SECONDS", 0.0)
+    monkeypatch.setattr(farewell, "RETRY_SECONDS", 0.01)
     copy = on_node.node_root / "abc"
     async with running(on_node, api, tmp_path) as agent:
         await until(agent.ready)
@@ -638,15 +640,13 @@ async def test_remote_weights_are_staged_and_then_like_any_other(
 ) -> None:
     refusal: list[SourceError] = [SourceError(reasons.SOURCE_UNAUTHORIZED, "401: no token", 0.1)]
 
-    def stage(remote, credentials, directory: Path, watch, begin) -> manifest.Manifest:
+    def stage(remote, credentials, directory: Path, watch, begin) -> Receipt:
         assert remote == {"http": {"url": "http://x/"}}
         if refusal:
             raise refusal[0]
         begin(1)
         shutil.copytree(source, directory, dirs_exist_ok=True)
-        found = manifest.read(directory)
-        assert found is not None
-        return found
+        return Receipt()
 
     monkeypatch.setattr("warmpod.agent.staging.stage", stage)
     remote = WeightSet(
@@ -688,7 +688,7 @@ async def test_stops_in_the_middle_of_reading(on_node, api, tmp_path, monkeypatc
         while True:
             watch(0)
 
-    monkeypatch.setattr("warmpod.agent.nodememory.fill", endless)
+    monkeypatch.setattr("warmpod.agent.places.nodememory.fill", endless)
     async with running(on_node, api, tmp_path) as agent:
         async with asyncio.timeout(10):
             await reading.wait()

@@ -24,8 +24,8 @@ from unit.resources.samples import (
     volumes,
     warm_model,
 )
-from warmpod.agent.lookup import Lookup
-from warmpod.agent.origin import Origin
+from warmpod.agent.sources.lookup import Lookup
+from warmpod.agent.sources.origin import Origin
 from warmpod.api import WarmModel
 from warmpod.resources import weight_sets
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from warmpod.agent.staging.errors import SourceError
 from warmpod.weights.hashing import Watch
-from warmpod.weights.manifest import Manifest
+from warmpod.weights.receipt import Receipt
 
 __all__ = ["SourceError", "stage"]
 
@@ -23,8 +23,9 @@ def stage(
     directory: Path,
     watch: Watch,
     begin: Callable[[int], None],
-) -> Manifest:
-    """Make `directory` hold exactly the files of `remote`, verified, and its manifest last.
+) -> Receipt:
+    """Make `directory` hold exactly the files of `remote`, verified, and its manifest last. The
+    receipt is of what was brought by this call and is as it was then; the rest is to be read.
 
     `remote` has one key, `huggingFace`, `s3` or `http`, with the fields of the spec.
     `credentials` is a folder with a file a key of the Secret; it may be empty or absent.

@@ -23,7 +23,7 @@ from warmpod.agent.staging.workspace import Workspace
 from warmpod.quantity import human
 from warmpod.reasons import DIGEST_MISMATCH, PATH_MISMATCH
 from warmpod.weights.hashing import Watch, map_in_threads, pieces
-from warmpod.weights.manifest import Manifest
+from warmpod.weights.receipt import Receipt
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ def stage(
     directory: Path,
     watch: Watch,
     begin: Begin,
-) -> Manifest:
+) -> Receipt:
     """See warmpod.agent.staging.stage."""
     stop = Stop(watch)
     transport = Transport(stop)
@@ -92,7 +92,7 @@ class Stager:
         self._workspace = workspace
         self._begin = begin
 
-    def files(self) -> Manifest:
+    def files(self) -> Receipt:
         plan = self._plan()
         self._workspace.tidy({file.path for file in plan})
         self._begin(sum(file.size for file in plan))
@@ -101,25 +101,24 @@ class Stager:
         self._make_room(missing)
         digests |= self._download(missing)
         commit.note(self._workspace.directory, self._source.commit)
-        manifest = self._workspace.finish(digests.items())
+        brought = self._workspace.finish(digests.items())
         self._workspace.keep_only(())
-        return manifest
+        return brought
 
-    def archive(self) -> Manifest:
+    def archive(self) -> Receipt:
         """The archive is downloaded whole, because unpacking could not go on in the middle."""
         (packed,) = self._plan()
         self._begin(packed.size)
         identity = f"{packed.path} {packed.size} {packed.identity}"
-        manifest = self._workspace.whole(identity)
-        if manifest is not None:
+        if self._workspace.is_whole(identity):
             self._stop.watch(packed.size)
-            return manifest
+            return Receipt()
         # What an archive holds is at least as large as the archive, and both lie there for a while.
         self._make_room([packed], also=packed.size)
         Download(self._source, self._transport, self._workspace.staging, _keep).run([packed])
-        manifest = self._unpack(packed, identity)
+        brought = self._unpack(packed, identity)
         self._workspace.keep_only(())
-        return manifest
+        return brought
 
     def _plan(self) -> tuple[RemoteFile, ...]:
         try:
@@ -129,7 +128,7 @@ class Stager:
             message = f"the source's answer cannot be understood ({type(error).__name__})"
             raise SourceError(PATH_MISMATCH, f"{message} — correct its address") from error
 
-    def _unpack(self, packed: RemoteFile, identity: str) -> Manifest:
+    def _unpack(self, packed: RemoteFile, identity: str) -> Receipt:
         workspace = self._workspace
         archive, journal = partial_paths(workspace.staging, packed)
         folder = workspace.empty_folder("unpacked")

@@ -11,17 +11,18 @@ import os
 import shutil
 import stat
 import threading
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
-from warmpod.agent.nolinks import refuse_links
+from warmpod.agent.disk.nolinks import refuse_links
 from warmpod.agent.staging.errors import DiskFull, tampered
 from warmpod.agent.staging.files import RemoteFile
 from warmpod.quantity import human
 from warmpod.weights import manifest as manifests
 from warmpod.weights.findings import WeightsError
 from warmpod.weights.manifest import Entry, Manifest
-from warmpod.weights.receipt import Seen
+from warmpod.weights.receipt import Receipt, Seen
 
 STAGING = ".staging"
 # The kubelet evicts pods from a full disk, so some of it stays free.
@@ -35,7 +36,9 @@ class Workspace:
         self._list = self.staging / "known.jsonl"
         self._lock = threading.Lock()
         self._known: dict[str, list[object]] = {}
-        self._published: dict[int, Seen] = {}
+        # By inode: the names of a link in an archive are one file, which each rename changes. None:
+        # somebody else has written to it.
+        self._published: dict[int, Seen | None] = {}
         if not directory.exists():
             directory.mkdir(parents=True)
             directory.chmod(0o755)  # whatever the umask is
@@ -49,16 +52,15 @@ class Workspace:
         versions apart it may be another one than the rest will be."""
         return self._known_as(file.path, file.identity) if file.identity else None
 
-    def whole(self, identity: str) -> Manifest | None:
-        """The manifest, if all of its files are known to be of that one version."""
+    def is_whole(self, identity: str) -> bool:
+        """Whether all files of the manifest, and no others, are known to be of that version."""
         try:
             manifest = manifests.read(self.directory)
         except WeightsError:
-            return None
+            return False
         if manifest is None or self._strays({entry.path for entry in manifest.files}):
-            return None
-        same = all(self._known_as(e.path, identity) == e.sha256 for e in manifest.files)
-        return manifest if same else None
+            return False
+        return all(self._known_as(e.path, identity) == e.sha256 for e in manifest.files)
 
     def tidy(self, keep: Collection[str]) -> None:
         """Take away the manifest, and what belongs to another version of the model."""
@@ -83,15 +85,15 @@ class Workspace:
     def publish(self, temporary: Path, path: str, identity: str, sha256: str) -> None:
         """Give a whole and verified file its name."""
         temporary.chmod(0o644)
-        facts = temporary.lstat()
         final = self.directory / path
         with self._lock:
+            facts = temporary.lstat()
+            before = self._published.get(facts.st_ino, Seen.of("", facts, ""))
             self._append(path, [identity, *_facts(facts), sha256])
             self._make_folders(PurePosixPath(path).parent)
             temporary.rename(final)
-            named = final.lstat()
-            # By inode: the names of a link in an archive are one file, which each rename changes.
-            self._published[named.st_ino] = Seen.of("", named, "")
+            named = Seen.of("", final.lstat(), "")
+            self._published[named.inode] = named if _only_renamed(named, before) else None
 
     def adopt(self, file: RemoteFile, facts: os.stat_result, sha256: str) -> None:
         """Remember a file that was there already and has the right content."""
@@ -99,16 +101,15 @@ class Workspace:
         with self._lock:
             self._append(file.path, [file.identity, *_facts(facts), sha256])
 
-    def finish(self, files: Iterable[tuple[str, str]]) -> Manifest:
-        """Write the manifest, last of all, for paths and their SHA-256. Raises SourceError when
-        one of them is not any more what was published: the first may be hours old."""
-        files = tuple(files)
-        for path, _ in files:
-            facts = (self.directory / path).lstat()
-            if Seen.of("", facts, "") != self._published.get(facts.st_ino, Seen.of("", facts, "")):
-                raise tampered(path)
+    def finish(self, files: Iterable[tuple[str, str]]) -> Receipt:
+        """Write the manifest, last of all, for paths and their SHA-256; the receipt is of those
+        that still are as they were published. Raises SourceError when one of them was written to
+        since: the first may be hours old."""
+        digests = dict(files)
+        brought = Receipt(self._untouched(digests))
         entries = [
-            Entry(path, (self.directory / path).stat().st_size, sha256) for path, sha256 in files
+            Entry(path, (self.directory / path).stat().st_size, sha256)
+            for path, sha256 in digests.items()
         ]
         manifest = Manifest.of(entries)
         temporary = self.staging / "manifest"
@@ -120,7 +121,7 @@ class Workspace:
         temporary.rename(self.directory / manifests.MANIFEST_NAME)
         for folder in {self.directory, *((self.directory / e.path).parent for e in entries)}:
             _sync(folder)
-        return manifest
+        return brought
 
     def check_room(self, needed: int) -> None:
         """Raises SourceError when `needed` bytes more would leave less than the reserve."""
@@ -130,6 +131,16 @@ class Workspace:
         if needed and needed + reserve > free:
             wanted = f"{human(needed)} and {human(reserve)} (5 % of the file system) in reserve"
             raise DiskFull("the weights do not fit", wanted, human(free))
+
+    def _untouched(self, digests: Mapping[str, str]) -> Iterator[Seen]:
+        for path, sha256 in digests.items():
+            facts = (self.directory / path).lstat()
+            # None also of what was there before, or was put in its place.
+            published = self._published.get(facts.st_ino)
+            if published is not None:
+                if Seen.of("", facts, "") != published:
+                    raise tampered(path)
+                yield Seen.of(path, facts, sha256)
 
     def _known_as(self, path: str, identity: str) -> str | None:
         *remembered, sha256 = self._known.get(path, [None])
@@ -180,6 +191,11 @@ class Workspace:
         with self._list.open("ab", buffering=0) as file:
             # On a line of its own, whatever the one before it came to.
             file.write(f"\n{json.dumps([path, *facts])}\n".encode())
+
+
+def _only_renamed(now: Seen, before: Seen | None) -> bool:
+    """A rename moves the time of change, and nothing else."""
+    return before is not None and replace(now, ctime_ns=before.ctime_ns) == before
 
 
 def _facts(facts: os.stat_result) -> list[int]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from warmpod.agent.staging import stage
+from warmpod.weights import manifest as manifests
 from warmpod.weights.manifest import MANIFEST_NAME, Manifest
 from warmpod.weights.verify import expectations
 
@@ -28,7 +29,10 @@ class Caller:
 
     def stage(self, **remote: Mapping[str, Any]) -> Manifest:
         self.total = self.done = 0
-        return stage(remote, self.credentials, self.target, self.watch, self.begin)
+        stage(remote, self.credentials, self.target, self.watch, self.begin)
+        manifest = manifests.read(self.target)
+        assert manifest is not None
+        return manifest
 
     def begin(self, total: int) -> None:
         assert self.total == 0

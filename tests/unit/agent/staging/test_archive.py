@@ -12,9 +12,9 @@ from support.file_server import FileServer
 from unit.agent.staging.callers import Caller, Cancelled
 from unit.weights.models import SHARDS
 from warmpod import reasons
-from warmpod.agent.nodecopy import NodeCopies
+from warmpod.agent.copies.nodecopy import NodeCopies
+from warmpod.agent.places.staged import StagedWeights
 from warmpod.agent.progress import Progress
-from warmpod.agent.staged import StagedWeights
 from warmpod.agent.staging import SourceError, archive, stager, workspace
 from warmpod.agent.staging.errors import DiskFull
 

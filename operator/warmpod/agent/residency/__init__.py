@@ -1,0 +1,1 @@
+"""Weights in memory: held there, measured, read again, and how much of them may be there at all."""
