@@ -32,21 +32,26 @@ class Result:
 class Pytest:
     """A folder of tests. One that hangs must not hold up what runs the tests."""
 
-    name: str
+    folder: str
     limit_s: int
     options: tuple[str, ...] = ()
+    part: str = ""
+
+    @property
+    def name(self) -> str:
+        return f"{self.folder}, {self.part}" if self.part else self.folder
 
     def __call__(self) -> Result:
-        report = REPORTS / f"{self.name}.xml"
+        report = REPORTS / f"{self.folder}{self.part and '-'}{self.part}.xml"
         report.unlink(missing_ok=True)
-        command = [sys.executable, "-m", "pytest", f"tests/{self.name}", f"--junitxml={report}"]
+        command = [sys.executable, "-m", "pytest", f"tests/{self.folder}", f"--junitxml={report}"]
         command += self.options
         started = time.monotonic()
         try:
             code = subprocess.run(command, cwd=places.ROOT, check=False, timeout=self.limit_s)
             ended_well = code.returncode in (0, 1)  # all passed, or some failed
         except subprocess.TimeoutExpired:
-            steps.say(f"tests/{self.name}: stopped after {self.limit_s} s")
+            steps.say(f"tests/{self.folder}: stopped after {self.limit_s} s")
             ended_well = False
         return counted(self.name, time.monotonic() - started, report, ended_well)
 
@@ -99,7 +104,14 @@ PREPARATIONS = (
     prepared("push of the images", IMAGES),
     prepared("install", (sys.executable, "hack/install.py")),
 )
-ON_CLUSTER = (Pytest("apiserver", limit_s=1200), Pytest("cluster", limit_s=4200))
+# Two files at a time, most of whose time is waiting; what would be disturbed comes afterwards.
+TOGETHER = ("--numprocesses=2", "--dist=loadfile", "-m", "not alone")
+ALONE = ("-m", "alone")
+ON_CLUSTER = (
+    Pytest("apiserver", limit_s=1200),
+    Pytest("cluster", limit_s=2400, options=TOGETHER, part="together"),
+    Pytest("cluster", limit_s=3600, options=ALONE, part="alone"),
+)
 
 
 def main() -> int:

@@ -30,6 +30,8 @@ from warmpod.controller.forecasting.series import SHAPES, Series
 from warmpod.controller.forecasting.storage import Stored, build
 from warmpod.protocol import TOKEN_AUDIENCE, WARM_NOW_ANNOTATION
 
+pytestmark = pytest.mark.alone
+
 DAY = SHAPES["Day"]
 FORECAST: JsonObject = {"mode": "Scale", "requestsPerPod": 4, "maxReplicas": 2}
 #: Requests at a time, for one pod.

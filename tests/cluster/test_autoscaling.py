@@ -18,6 +18,8 @@ from support.models import ModelView, warm_model, with_engine
 from support.waiting import wait_until
 from warmpod.controller.diagnosis import autoscaling
 
+pytestmark = pytest.mark.alone
+
 Create = Callable[[JsonObject], ModelView]
 
 SAMPLES = Path(__file__).parents[2] / "manifests" / "samples"

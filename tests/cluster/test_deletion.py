@@ -15,6 +15,8 @@ from support.models import ModelView, warm_model
 from support.waiting import wait_until
 from support.weights import good_weights
 
+pytestmark = pytest.mark.alone
+
 SELECTOR = "warmpod.io/model=gone"
 MADE = (
     "Deployment",

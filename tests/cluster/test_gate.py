@@ -15,6 +15,8 @@ from support.node import Node, children, kill
 from support.traffic import Traffic, complete
 from support.waiting import wait_until
 
+pytestmark = pytest.mark.alone
+
 Create = Callable[[JsonObject], ModelView]
 
 KILLS = 10

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
+import pytest
+
 from support import operator
 from support.api import Api, JsonObject
 from support.images import crane
 from support.models import ModelView, warm_model, with_engine
 from support.traffic import Traffic
 from support.waiting import wait_until
+
+pytestmark = pytest.mark.alone
 
 Create = Callable[[JsonObject], ModelView]
 Away = Callable[[], AbstractContextManager[None]]

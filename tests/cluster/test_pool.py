@@ -29,6 +29,8 @@ from support.promotion import (
 from support.traffic import Traffic, complete
 from support.waiting import wait_until
 
+pytestmark = pytest.mark.alone
+
 Create = Callable[[JsonObject], ModelView]
 
 # Each one refills the pool with a new pod and lets another one go, which takes about 17 s.

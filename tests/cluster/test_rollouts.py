@@ -15,6 +15,8 @@ from support.models import ModelView, warm_model, with_engine
 from support.traffic import Traffic
 from support.waiting import wait_until
 
+pytestmark = pytest.mark.alone
+
 Create = Callable[[JsonObject], ModelView]
 
 #: What a token takes (seconds): ten times as long, and more than anybody overlooks.

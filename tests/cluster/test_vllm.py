@@ -21,7 +21,7 @@ from support.traffic import Traffic
 from support.waiting import wait_until
 from warmpod.launcher.guard import DEV_PATHS
 
-pytestmark = pytest.mark.vllm
+pytestmark = [pytest.mark.vllm, pytest.mark.alone]
 
 START_LIMIT_S = 600  # an idle machine takes one minute
 #: vLLM itself notices the death of its core after that long at the earliest.

@@ -17,6 +17,8 @@ from support.namespaces import temporary_namespace
 from support.node import Node
 from support.weights import LAST, SHARDS, Files, big_weights, good_weights
 
+pytestmark = pytest.mark.alone
+
 REPOSITORY = "test/weights-faults"
 UNUSED = "test/weights-unused"
 FIRST = min(SHARDS)

@@ -30,6 +30,8 @@ from support.serving import serving, url_of
 from support.waiting import wait_until
 from support.weights import Files, big_weights
 
+pytestmark = pytest.mark.alone
+
 Create = Callable[[JsonObject], ModelView]
 
 KILLS = 10

@@ -19,6 +19,8 @@ from support.private_registry import HOST, private_registry, pull_secret
 from support.waiting import wait_until
 from support.weights import good_weights
 
+pytestmark = pytest.mark.alone
+
 Create = Callable[[JsonObject], ModelView]
 
 REPOSITORY = "test/weights-private"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from support.api import JsonObject
 from support.copies import NODE_MEMORY, digests_in, digests_of, is_whole
 from support.images import REGISTRY, push_image
@@ -14,6 +16,8 @@ from support.traffic import Traffic
 from support.waiting import wait_until
 from support.weights import Files, good_weights
 from warmpod.quantity import to_bytes
+
+pytestmark = pytest.mark.alone
 
 Create = Callable[[JsonObject], ModelView]
 

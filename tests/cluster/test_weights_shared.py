@@ -16,6 +16,8 @@ from support.node import Node
 from support.waiting import wait_until
 from support.weights import good_weights
 
+pytestmark = pytest.mark.alone
+
 Create = Callable[[JsonObject], ModelView]
 
 
