@@ -638,6 +638,11 @@ NOTHING_WRONG = Reason("NothingWrong", "Nothing needs a person.")
 REVISION_CREATED = Reason(
     "RevisionCreated", "The spec became a new revision; its pod templates are fixed from now on."
 )
+RECONCILE_FAILED = Reason(
+    "ReconcileFailed",
+    "The operator met an error of its own with this WarmModel, and tries again.",
+    "Report it with the operator's log, which has the rest (deployment/warmpod-operator).",
+)
 DIGEST_UNRESOLVED = Reason(
     "DigestUnresolved",
     "The registry did not say what a tag stands for, so the tag is used as written.",

@@ -113,6 +113,7 @@ class Operator:
         self.metrics = Metrics(self.counters, self.cache)
         self.counters.register(AccountsCollector(self.accounts))
         self.metrics.queue_depth.set_function(lambda: len(self.queue))
+        self.metrics.failing.set_function(lambda: self.queue.failing)
         self.resolver = Resolver(session, self.queue.add)
         self.sweeper = Sweeper(kube, self.cache, settings.watch_namespaces, self.queue.add)
         self.lease = Lease(kube, settings.namespace, settings.identity)

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TypeGuard
 
+from warmpod import reasons
 from warmpod.controller import plan as planning
 from warmpod.controller.apiserver.kinds import POD, WARM_MODEL
-from warmpod.controller.apiserver.kube import ApiError, Kube, Object
+from warmpod.controller.apiserver.kube import ApiError, Kube, Object, Unreachable
 from warmpod.controller.apply import Applier, NamespaceTerminating
 from warmpod.controller.diagnosis.refused import Failure
 from warmpod.controller.forecasting.keeper import Forecasts
@@ -96,6 +97,12 @@ class Reconciler:
         except NamespaceTerminating:
             logger.info("%s/%s: the namespace is being deleted", *key)
             return None
+        except (ApiError, Unreachable, RetryLater):
+            raise
+        except Exception as error:
+            # Its status stays as it was, so nothing else would tell its owner.
+            await self._recorder.record(view.meta, _broken(error))
+            raise
 
     async def _reconcile(self, view: ModelView) -> float | None:
         key = view.meta.key
@@ -197,6 +204,15 @@ class Reconciler:
             self._metrics.startups.observe(startup)
         told = [event for startup in new for event in startups.events(startup)]
         return [*transitions(previous, status), *told]
+
+
+def _broken(error: Exception) -> Transition:
+    """Without the error's text, which may differ each time and make another event of it."""
+    message = (
+        f"the operator cannot reconcile this WarmModel: {type(error).__name__}, which it does not "
+        "expect. What runs goes on as it is; the operator's log has the rest"
+    )
+    return Transition("Warning", reasons.RECONCILE_FAILED, message)
 
 
 def _is_open(plan: Plan, assigned: Assigned) -> bool:

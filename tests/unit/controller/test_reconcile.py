@@ -30,6 +30,7 @@ from unit.controller.builders import (
 )
 from unit.controller.fake_kube import FakeKube
 from unit.controller.fake_sidecars import FakeSidecars
+from warmpod.controller import plan as planning
 from warmpod.controller.accounting.accounts import Accounts
 from warmpod.controller.apiserver.kinds import (
     CACHED,
@@ -41,7 +42,7 @@ from warmpod.controller.apiserver.kinds import (
     SERVICE,
     WARM_MODEL,
 )
-from warmpod.controller.apiserver.kube import ApiError
+from warmpod.controller.apiserver.kube import ApiError, Unreachable
 from warmpod.controller.apply import Applier
 from warmpod.controller.clients.resolver import Resolution, Resolved
 from warmpod.controller.forecasting.history import History
@@ -55,6 +56,7 @@ from warmpod.controller.objects.parsed import Parsed
 from warmpod.controller.objects.sweep import Sweeper
 from warmpod.controller.objects.views import PodView
 from warmpod.controller.observe import Observer
+from warmpod.controller.plan import Plan
 from warmpod.controller.pool.calls import Calls
 from warmpod.controller.pool.idle import Idle
 from warmpod.controller.pool.roles import Roles
@@ -376,6 +378,36 @@ async def test_retry_after_on_the_status(cluster: Cluster) -> None:
     with pytest.raises(RetryLater) as raised:
         await cluster.reconcile()
     assert raised.value.delay == 9
+
+
+def events_named(cluster: Cluster, reason: str) -> list[Object]:
+    events = [obj for obj in cluster.kube.objects.values() if obj["kind"] == "Event"]
+    return [event for event in events if event["reason"] == reason]
+
+
+async def test_an_error_of_the_operator_itself_is_told_to_the_owner(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = iter(("one", "another"))
+
+    def make(*_: object) -> Plan:
+        raise KeyError(next(texts))
+
+    monkeypatch.setattr(planning, "make", make)
+    for _ in range(2):
+        with pytest.raises(KeyError):
+            await cluster.reconcile()
+    (event,) = events_named(cluster, "ReconcileFailed")
+    assert (event["type"], event["count"]) == ("Warning", 2)
+    assert "KeyError" in event["message"]
+
+
+@pytest.mark.parametrize("error", [ApiError(500, "x", "x"), Unreachable("gone")])
+async def test_an_error_of_the_api_server_is_not(cluster: Cluster, error: Exception) -> None:
+    cluster.kube.fail("apply", "WarmModel", error)
+    with pytest.raises(type(error)):
+        await cluster.reconcile()
+    assert events_named(cluster, "ReconcileFailed") == []
 
 
 async def test_a_lost_event_stops_nothing(cluster: Cluster) -> None:

@@ -64,6 +64,11 @@ class WorkQueue(Generic[K]):
     def __len__(self) -> int:
         return len(self._order)
 
+    @property
+    def failing(self) -> int:
+        """Keys whose latest work failed, and that wait for their back-off."""
+        return len(self._failures)
+
     def add(self, key: K) -> None:
         if key in self._active:
             self._again.add(key)

@@ -56,6 +56,11 @@ class Metrics:
             "WarmModels that wait for a worker.",
             registry=registry,
         )
+        self.failing = Gauge(
+            "warmpod_operator_failing_warmmodels",
+            "WarmModels whose latest reconcile ended in an error.",
+            registry=registry,
+        )
         self.startups = StartupMetrics(registry)
         self.failed_nodes = FailedNodes()
         registry.register(self.failed_nodes)

@@ -178,6 +178,7 @@ async def test_what_one_key_raises_stays_with_it(queue: WorkQueue[str], time: Fa
             queue.add(key)
         await until(lambda: len(finished) == 3)
         assert {key for key, error in finished if error is not None} == {"bad"}
+        assert queue.failing == 1
         time.advance(1)
         await until(lambda: calls.count("bad") == 2)
         time.advance(1)
