@@ -98,6 +98,8 @@ NAME = Form(
     "names here have lower case letters, digits and dashes, and begin and end with a letter or "
     "digit: use for example day-1",
 )
+ItemName = Annotated[str, Field(min_length=1, max_length=40), NAME]
+"""Of an item of a list whose items are told apart by it."""
 _QUANTITY_LENGTH = 32
 # Kubernetes reckons in 64 bits and does not notice an overflow: one pod with a memory limit of 1e99
 # left a whole node with less than nothing to give (measured). So the magnitude is bounded here, to

@@ -13,11 +13,7 @@ import yaml
 from warmpod.api.base import rule
 from warmpod.api.profiles import STATED_ONLY
 from warmpod.api.status import WarmModelStatus
-from warmpod.api.v1alpha1 import (
-    MAX_NAME_LENGTH,
-    SERVICE_NAME_PATTERN,
-    WarmModelSpec,
-)
+from warmpod.api.v1alpha1 import MAX_NAME_LENGTH, SERVICE_NAME_PATTERN, WarmModelSpec
 from warmpod.protocol import GROUP, KIND, PLURAL, VERSION
 
 _KEPT = (

@@ -11,7 +11,7 @@ import urllib3
 import yaml
 from pydantic import ValidationError
 
-from warmpod.api.v1alpha1 import Golden
+from warmpod.api.warmup import Golden
 from warmpod.sidecar.answers import excerpt
 from warmpod.sidecar.engine import PATHS
 from warmpod.sidecar.golden import GoldenAnswer, body_for, check, read_answer

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from warmpod.api.v1alpha1 import DEFAULT_ENGINE_PORT, WarmModelSpec
+from warmpod.api.engine import DEFAULT_ENGINE_PORT
+from warmpod.api.v1alpha1 import WarmModelSpec
 from warmpod.engine.arguments import EngineFacts, read
 from warmpod.engine.loading import ignored_loader
 from warmpod.engine.nonexistent import UnknownArgument

@@ -14,7 +14,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from warmpod.api.v1alpha1 import EnvVar
+from warmpod.api.engine import EnvVar
 from warmpod.engine.nonexistent import UnknownArgument, find_unknown
 from warmpod.engine.options import (
     DATA,

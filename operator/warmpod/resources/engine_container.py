@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from warmpod.api.v1alpha1 import Resources, WarmModelSpec
+from warmpod.api.engine import Resources
+from warmpod.api.v1alpha1 import WarmModelSpec
 from warmpod.engine import EngineFacts, engine_defaults, ignored_loader, read
 from warmpod.protocol import CACHE_MOUNT, CACHE_STORE_MOUNT, LAUNCHER_MOUNT, RUN_MOUNT
 from warmpod.resources import compile_cache, names, weights_volume

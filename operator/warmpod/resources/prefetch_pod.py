@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from warmpod.api.v1alpha1 import NamedVolume
+from warmpod.api.pod import NamedVolume
 from warmpod.protocol import AGENT_PORT, AGENT_STATE_MOUNT
 from warmpod.resources import (
     agent_config,

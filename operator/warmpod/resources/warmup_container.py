@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from warmpod.api import WarmModel
-from warmpod.api.v1alpha1 import EnvVar
+from warmpod.api.engine import EnvVar
 from warmpod.engine.arguments import REFERENCE
 from warmpod.protocol import PROMPTS_MOUNT, RUN_MOUNT, SIDECAR_CONFIG_VARIABLE, WARMUP_PORT
 from warmpod.resources import names, pod_identity

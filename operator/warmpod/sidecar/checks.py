@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Sequence
 
-from warmpod.api.v1alpha1 import Golden
+from warmpod.api.warmup import Golden
 from warmpod.sidecar import fingerprint, golden
 from warmpod.sidecar.asking import Asker
 from warmpod.sidecar.engine import EngineError

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from warmpod.api.v1alpha1 import Warmup
+from warmpod.api.warmup import Warmup
 from warmpod.engine import EngineTraits
 from warmpod.protocol import PROMPTS_MOUNT, SIDECAR_CONFIG_VARIABLE
 

@@ -12,7 +12,7 @@ from decimal import Decimal
 from itertools import zip_longest
 from typing import Any
 
-from warmpod.api.v1alpha1 import Golden
+from warmpod.api.warmup import Golden
 from warmpod.sidecar.answers import excerpt
 from warmpod.sidecar.planning import API_ENDPOINTS, Endpoint
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from warmpod.api.v1alpha1 import Warmup
+from warmpod.api.warmup import Warmup
 from warmpod.engine import EngineTraits
 from warmpod.sidecar.engine import PATHS, Engine, EngineError, Reply
 from warmpod.sidecar.planning import (

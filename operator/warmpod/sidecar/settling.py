@@ -5,7 +5,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from warmpod.api.v1alpha1 import Warmup
+from warmpod.api.warmup import Warmup
 from warmpod.sidecar import steady
 from warmpod.sidecar.planning import Plan
 from warmpod.sidecar.record import Record

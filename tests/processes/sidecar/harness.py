@@ -18,7 +18,7 @@ from simulator import harness as simulator
 from support.cluster_tokens import OPERATOR
 from support.pod_api import FakeApi, fake_api
 from support.until import until
-from warmpod.api.v1alpha1 import Warmup
+from warmpod.api.warmup import Warmup
 from warmpod.protocol import TIMELINE_CONDITION, WARM_CONDITION
 from warmpod.sidecar.config import SidecarConfig
 from warmpod.sidecar.main import run_until

@@ -9,7 +9,7 @@ import pytest
 from processes.sidecar.harness import WARMUP, Stage
 from support.certificates import make_certificates
 from support.until import until
-from warmpod.api.v1alpha1 import ConfigMapSource, Prefix
+from warmpod.api.warmup import ConfigMapSource, Prefix
 from warmpod.protocol import WARM_CONDITION
 from warmpod.sidecar import canary, exercise
 from warmpod.sidecar.lifecycle import rules

@@ -16,7 +16,7 @@ from simulator import harness
 from simulator.harness import Simulator
 from support.waiting import wait_for
 from unit.cli.test_main import kubeconfig
-from warmpod.api.v1alpha1 import Warmup
+from warmpod.api.warmup import Warmup
 from warmpod.cli import golden as command
 from warmpod.cli.main import app
 from warmpod.sidecar.golden import check, read_answer, request_for

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warmpod.api.v1alpha1 import EnvVar
+from warmpod.api.engine import EnvVar
 from warmpod.engine import EngineTraits, read
 
 

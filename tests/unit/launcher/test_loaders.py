@@ -9,7 +9,7 @@ from typing import get_args
 
 import pytest
 
-from warmpod.api.v1alpha1 import Loader
+from warmpod.api.weights import Loader
 from warmpod.launcher.loaders import LOADERS, Choice, choose
 
 SOURCES = {

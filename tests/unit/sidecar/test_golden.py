@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warmpod.api.v1alpha1 import Golden
+from warmpod.api.warmup import Golden
 from warmpod.sidecar.golden import GoldenAnswer, check, read_answer, request_for
 
 PARIS = GoldenAnswer("Paris is big", ("Paris", " is", " big"), (-0.1, -1.25, -0.5))

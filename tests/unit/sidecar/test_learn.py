@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from warmpod.api.v1alpha1 import Prefix, Warmup
+from warmpod.api.warmup import Prefix, Warmup
 from warmpod.engine import EngineTraits
 from warmpod.sidecar.answers import Answer
 from warmpod.sidecar.engine import PATHS, EngineError, Reply

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from warmpod.api.v1alpha1 import Warmup
+from warmpod.api.warmup import Warmup
 from warmpod.sidecar import settling
 from warmpod.sidecar.answers import Answer
 from warmpod.sidecar.engine import EngineError, Reply

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from warmpod.api.v1alpha1 import Warmup
+from warmpod.api.warmup import Warmup
 from warmpod.sidecar.planning import steps
 from warmpod.sidecar.planning.bodies import fixed_fields
 from warmpod.sidecar.planning.model import (

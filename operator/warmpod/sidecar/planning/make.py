@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
-from warmpod.api.v1alpha1 import Warmup
+from warmpod.api.warmup import Warmup
 from warmpod.sidecar.planning import others, prefixes
 from warmpod.sidecar.planning.generation import Generation
 from warmpod.sidecar.planning.model import GENERATING, Bucket, Endpoint, Plan, Served

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from warmpod.api.v1alpha1 import Warmup
+from warmpod.api.warmup import Warmup
 from warmpod.sidecar.planning import steps
 from warmpod.sidecar.planning.bodies import fixed_fields
 from warmpod.sidecar.planning.model import (

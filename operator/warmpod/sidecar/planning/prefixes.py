@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from warmpod.api.v1alpha1 import Prefix
+from warmpod.api.warmup import Prefix
 from warmpod.sidecar.planning.bodies import fixed_fields
 from warmpod.sidecar.planning.model import PREFIX, Ask, Bucket, Endpoint, Served, Text, bucket_of
 from warmpod.sidecar.planning.sizes import Sizes

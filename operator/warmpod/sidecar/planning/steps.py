@@ -1,6 +1,6 @@
 """The values of each factor: lengths of prompts, and numbers of simultaneous requests."""
 
-from warmpod.api.v1alpha1 import Warmup
+from warmpod.api.warmup import Warmup
 from warmpod.sidecar.planning.model import Served
 
 BASE_TOKENS = 16

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from warmpod.api.v1alpha1 import ConfigMapSource, WarmupPrompt
+from warmpod.api.warmup import ConfigMapSource, WarmupPrompt
 from warmpod.sidecar.planning.bodies import fixed_fields
 from warmpod.sidecar.planning.model import (
     API_ENDPOINTS,

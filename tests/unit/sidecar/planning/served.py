@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from warmpod.api.v1alpha1 import Warmup
+from warmpod.api.warmup import Warmup
 from warmpod.engine import EngineTraits
 from warmpod.sidecar.planning import Plan, Served, TokenCost, candidates, make_plan, waves_for
 from warmpod.sidecar.planning.model import Bucket, Endpoint

@@ -9,7 +9,7 @@ import pytest
 
 from unit.resources.samples import warm_model
 from unit.sidecar.planning.served import plan, served
-from warmpod.api.v1alpha1 import Prefix
+from warmpod.api.warmup import Prefix
 from warmpod.sidecar.planning import make_plan, plan_document
 from warmpod.sidecar.planning.assumed import assumed
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from unit.sidecar.planning.served import BASE, at, bodies, bucket, names, plan, served
-from warmpod.api.v1alpha1 import Prefix
+from warmpod.api.warmup import Prefix
 from warmpod.sidecar.planning import Served, TokenCost, waves_for
 from warmpod.sidecar.planning.model import Endpoint
 

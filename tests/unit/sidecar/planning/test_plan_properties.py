@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from support.generated import generated
 from unit.sidecar.planning.served import BOTH
-from warmpod.api.v1alpha1 import Prefix, Warmup
+from warmpod.api.warmup import Prefix, Warmup
 from warmpod.engine import EngineTraits
 from warmpod.sidecar.planning import (
     Plan,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from unit.sidecar.planning.served import BASE, BOTH, WARMUP, served
-from warmpod.api.v1alpha1 import ConfigMapSource, WarmupPrompt
+from warmpod.api.warmup import ConfigMapSource, WarmupPrompt
 from warmpod.sidecar.planning import (
     TokenCost,
     UserPrompt,
