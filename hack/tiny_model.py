@@ -38,7 +38,8 @@ ADAPTER_SPREAD = 0.5
 
 CHAT_TEMPLATE = "{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}\n{% endfor %}assistant:"
 
-Tensor = tuple[tuple[int, ...], list[float]]
+# Its shape and its numbers: whole ones have 32 bits, all others 16.
+Tensor = tuple[tuple[int, ...], list[float] | list[int]]
 
 
 def main() -> None:
@@ -52,21 +53,25 @@ def main() -> None:
 
 
 def write(directory: Path) -> None:
-    write_model(directory, tokenizer_config() | {"chat_template": CHAT_TEMPLATE})
+    write_model(directory, make_shards(), model_config(), chat_tokenizer_config())
 
 
 def write_base(directory: Path) -> None:
-    write_model(directory, tokenizer_config())
+    write_model(directory, make_shards(), model_config(), tokenizer_config())
 
 
-def write_model(directory: Path, of_tokenizer: dict[str, object]) -> None:
+def write_model(
+    directory: Path,
+    shards: list[dict[str, Tensor]],
+    config: dict[str, object],
+    of_tokenizer: dict[str, object],
+) -> None:
     directory.mkdir(parents=True, exist_ok=True)
-    shards = make_shards(random.Random(SEED))
     names = [f"model-{n:05}-of-{len(shards):05}.safetensors" for n in range(1, len(shards) + 1)]
     for name, tensors in zip(names, shards, strict=True):
         (directory / name).write_bytes(safetensors(tensors))
     documents = {
-        "config.json": model_config(),
+        "config.json": config,
         "generation_config.json": {"bos_token_id": BOS, "eos_token_id": EOS},
         "model.safetensors.index.json": shard_index(dict(zip(names, shards, strict=True))),
         "tokenizer.json": tokenizer(),
@@ -116,7 +121,8 @@ def adapter_config() -> dict[str, object]:
     }
 
 
-def make_shards(numbers: random.Random) -> list[dict[str, Tensor]]:
+def make_shards() -> list[dict[str, Tensor]]:
+    numbers = random.Random(SEED)
     first: dict[str, Tensor] = {"model.embed_tokens.weight": embedding(numbers)}
     first |= layer(numbers, 0)
     last: dict[str, Tensor] = layer(numbers, 1)
@@ -177,11 +183,18 @@ def safetensors(tensors: dict[str, Tensor]) -> bytes:
     body = bytearray()
     for name, (shape, values) in tensors.items():
         start = len(body)
-        body += b"".join(map(bfloat16, values))
-        header[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [start, len(body)]}
+        kind, encoded = encode(values)
+        body += encoded
+        header[name] = {"dtype": kind, "shape": shape, "data_offsets": [start, len(body)]}
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)  # tensors start at a multiple of eight
     return struct.pack("<Q", len(text)) + text + bytes(body)
+
+
+def encode(values: list[float] | list[int]) -> tuple[str, bytes]:
+    if isinstance(values[0], int):
+        return "I32", struct.pack(f"<{len(values)}i", *values)
+    return "BF16", b"".join(map(bfloat16, values))
 
 
 def bfloat16(value: float) -> bytes:
@@ -191,8 +204,9 @@ def bfloat16(value: float) -> bytes:
 
 def shard_index(shards: dict[str, dict[str, Tensor]]) -> dict[str, object]:
     weight_map = {tensor: file for file, tensors in shards.items() for tensor in tensors}
-    values = sum(len(values) for tensors in shards.values() for _, values in tensors.values())
-    return {"metadata": {"total_size": 2 * values}, "weight_map": weight_map}
+    tensors = [values for tensors in shards.values() for _, values in tensors.values()]
+    size = sum(len(encode(values)[1]) for values in tensors)
+    return {"metadata": {"total_size": size}, "weight_map": weight_map}
 
 
 def model_config() -> dict[str, object]:
@@ -254,6 +268,10 @@ def tokenizer() -> dict[str, object]:
 def added_token(number: int, content: str) -> dict[str, object]:
     flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
     return {"id": number, "content": content, **flags, "special": True}
+
+
+def chat_tokenizer_config() -> dict[str, object]:
+    return tokenizer_config() | {"chat_template": CHAT_TEMPLATE}
 
 
 def tokenizer_config() -> dict[str, object]:

@@ -81,6 +81,18 @@ def _tiny_llama(kind: str) -> Recipe:
     return Recipe(sources=("hack/tiny_model.py", "operator/warmpod/weights"), make=make)
 
 
+def _tiny_packed(kind: str) -> Recipe:
+    """Weights that come from hack/tiny_packed.py."""
+
+    def make(_recipe: Recipe, _name: str, layout: Path) -> None:
+        import tiny_packed
+
+        _pack(tiny_packed.KINDS[kind], layout)
+
+    sources = ("hack/tiny_packed.py", "hack/tiny_model.py", "operator/warmpod/weights")
+    return Recipe(sources=sources, make=make)
+
+
 def _tiny_bert(kind: str) -> Recipe:
     """Weights that come from hack/tiny_bert.py."""
 
@@ -114,6 +126,8 @@ RECIPES = {
     "weights-tiny": _tiny_llama("chat"),
     "weights-tiny-base": _tiny_llama("base"),
     "adapter-tiny": _tiny_llama("adapter"),
+    "weights-tiny-gptq": _tiny_packed("gptq"),
+    "weights-tiny-awq": _tiny_packed("awq"),
     "weights-tiny-embedding": _tiny_bert("embedding"),
     "weights-tiny-reranker": _tiny_bert("reranker"),
     "engine-cpu": Recipe(

@@ -27,8 +27,10 @@ from support.features import (
 )
 from support.models import (
     GATE,
+    WEIGHTS_AWQ,
     WEIGHTS_BASE,
     WEIGHTS_EMBEDDING,
+    WEIGHTS_GPTQ,
     WEIGHTS_RERANKER,
     WEIGHTS_TINY,
     ModelView,
@@ -79,6 +81,24 @@ def everything() -> JsonObject:
     return spec
 
 
+def two_ranks() -> JsonObject:
+    """Each has half of every matrix, in a process of its own."""
+    spec = spec_of(WEIGHTS_TINY)
+    spec["engine"]["args"].append("--tensor-parallel-size=2")
+    return spec
+
+
+def chat_kind(name: str, spec: JsonObject) -> Kind:
+    """Asked for what any chat model is asked for."""
+    return Kind(
+        name,
+        spec,
+        buckets=("chat/stream/*", "chat/whole/*", "completion/*", "structured/regex", "*/c4"),
+        no_buckets=("adapter/*", "embeddings/*", "score/*"),
+        features=tuple(chat_features()),
+    )
+
+
 KINDS = (
     Kind(
         "everything",
@@ -111,6 +131,9 @@ KINDS = (
         no_buckets=("chat/*", "tools/*", "adapter/*", "embeddings/*"),
         features=tuple(completion_features()),
     ),
+    chat_kind("4 bits by GPTQ", spec_of(WEIGHTS_GPTQ)),
+    chat_kind("4 bits by AWQ", spec_of(WEIGHTS_AWQ)),
+    chat_kind("two ranks", two_ranks()),
     Kind(
         "embedding model",
         spec_of(WEIGHTS_EMBEDDING),

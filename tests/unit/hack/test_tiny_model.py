@@ -10,8 +10,9 @@ import pytest
 
 import tiny_bert
 import tiny_model
+import tiny_packed
 
-WRITERS = [*tiny_model.KINDS.values(), *tiny_bert.KINDS.values()]
+WRITERS = [*tiny_model.KINDS.values(), *tiny_bert.KINDS.values(), *tiny_packed.KINDS.values()]
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +60,8 @@ def test_tensors_fill_the_shard_without_gaps(write: Callable[[Path], None], tmp_
         end = 0
         for tensor in header.values():
             start, stop = tensor["data_offsets"]
-            assert (start, stop - start) == (end, 2 * math.prod(tensor["shape"]))
+            each = {"BF16": 2, "I32": 4}[tensor["dtype"]]
+            assert (start, stop - start) == (end, each * math.prod(tensor["shape"]))
             end = stop
         assert end == len(data)
 
@@ -117,6 +119,27 @@ def test_an_adapter_fits_the_projections_that_it_names(model: Path, tmp_path: Pa
             header[f"base_model.model.{name}.lora_{factor}.weight"]["shape"] for factor in "AB"
         )
         assert (first, second) == ([config["r"], into], [out, config["r"]])
+
+
+@pytest.mark.parametrize(("method", "words"), [("gptq", [16, 64]), ("awq", [128, 8])])
+def test_layers_are_packed_and_the_rest_is_not(
+    model: Path, tmp_path: Path, method: str, words: list[int]
+):
+    tiny_packed.KINDS[method](tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    assert config["quantization_config"]["quant_method"] == method
+    header, data = read_safetensors(tmp_path / "model-00002-of-00002.safetensors")
+    plain, _ = read_safetensors(model / "model-00002-of-00002.safetensors")
+    prefix = "model.layers.1.mlp.down_proj."  # from 128 inputs to 64 outputs
+    assert header[f"{prefix}qweight"]["shape"] == words
+    assert header[f"{prefix}scales"]["shape"] == [4, 64]
+    assert f"{prefix}weight" not in header
+    assert header["lm_head.weight"]["shape"] == plain["lm_head.weight"]["shape"]
+    # As numbers of four bits they spread as far as the others: what is likely stays likely.
+    start, stop = header[f"{prefix}qweight"]["data_offsets"]
+    numbers = [half for byte in data[start:stop] for half in (byte & 15, byte >> 4)]
+    spread = math.sqrt(sum((number - 8) ** 2 for number in numbers) / len(numbers))
+    assert spread * tiny_packed.SCALE == pytest.approx(0.02, rel=0.1)
 
 
 @pytest.mark.parametrize("write", tiny_bert.KINDS.values(), ids=tiny_bert.KINDS)
