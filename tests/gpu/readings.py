@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from support.background import Background
-from warmpod.launcher.stages import Stage, findings
+from warmpod.launcher.log.stages import Stage, findings
 from warmpod.sidecar.silence import Line, silent_spans
 from warmpod.startup import phases, record
 from warmpod.startup.record import Record

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from warmpod.launcher.command import Command
-from warmpod.launcher.compilers import Compilers
+from warmpod.launcher.cache.compilers import Compilers
 from warmpod.launcher.events import EventLog
-from warmpod.launcher.output import Listener, Output
+from warmpod.launcher.invocation.command import Command
+from warmpod.launcher.log.output import Listener, Output
 from warmpod.launcher.policy import Ending
 from warmpod.launcher.watch import EngineProcesses
 from warmpod.protocol import WARM_FILE

@@ -19,8 +19,8 @@ from typing import Any
 
 from warmpod.launcher import forkserver, processes
 from warmpod.launcher.boot import RESTORED_SIGNALS, Ends
-from warmpod.launcher.output import Output
-from warmpod.launcher.vllm_command import NoForkError, Program
+from warmpod.launcher.invocation.vllm_command import NoForkError, Program
+from warmpod.launcher.log.output import Output
 
 SERVER = Path(forkserver.__file__).parent
 # All times are seconds. Importing vLLM took 16 on a machine with a GPU, and 130 on two busy cores

@@ -9,15 +9,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from warmpod.launcher import processes
-from warmpod.launcher.cachedir import with_variables
-from warmpod.launcher.command import Command
-from warmpod.launcher.compilecache import CacheOptions
+from warmpod.launcher.cache.directory import with_variables
+from warmpod.launcher.cache.podcache import CacheOptions
 from warmpod.launcher.console import say
-from warmpod.launcher.defaults import read_defaults, with_defaults
-from warmpod.launcher.loaders import LOADERS
+from warmpod.launcher.invocation.command import Command
+from warmpod.launcher.invocation.defaults import read_defaults, with_defaults
+from warmpod.launcher.invocation.loaders import LOADERS
+from warmpod.launcher.invocation.reference import read_argv, read_environment, reference_command
+from warmpod.launcher.invocation.sleeping import able_to_sleep
 from warmpod.launcher.prestop import pre_stop
-from warmpod.launcher.reference import read_argv, read_environment, reference_command
-from warmpod.launcher.sleeping import able_to_sleep
 from warmpod.launcher.supervisor import Options, Supervisor
 from warmpod.launcher.wakeups import Wakeups
 

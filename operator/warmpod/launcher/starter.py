@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import partial
 
 from warmpod.launcher.boot import Boot, Ends
-from warmpod.launcher.command import Command
 from warmpod.launcher.console import say
 from warmpod.launcher.forks import ForkServer
+from warmpod.launcher.invocation.command import Command
+from warmpod.launcher.invocation.vllm_command import NoForkError, changed, program_of
 from warmpod.launcher.mainloop import MainLoop
-from warmpod.launcher.vllm_command import NoForkError, changed, program_of
 
 # One that was killed is replaced, but not for ever.
 MAX_SERVERS = 5

@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from warmpod.launcher.boot import Boot, BootFailedError, BootLock, was_warm
-from warmpod.launcher.caches import CacheWatch, cache_directories
-from warmpod.launcher.cachestate import blames_cache
-from warmpod.launcher.command import Command
-from warmpod.launcher.compilecache import CacheOptions, compile_cache
+from warmpod.launcher.cache.growth import CacheWatch, cache_directories
+from warmpod.launcher.cache.podcache import CacheOptions, compile_cache
+from warmpod.launcher.cache.state import blames_cache
 from warmpod.launcher.console import say
 from warmpod.launcher.drain import EngineClient
 from warmpod.launcher.events import EventLog
-from warmpod.launcher.fitcheck import check_fit
+from warmpod.launcher.fit.check import check_fit
 from warmpod.launcher.gpus import gpus
-from warmpod.launcher.loaders import Choice, choose
+from warmpod.launcher.invocation.command import Command
+from warmpod.launcher.invocation.loaders import Choice, choose
 from warmpod.launcher.mainloop import MainLoop
 from warmpod.launcher.policy import Ending, GiveUp, after_boot
 from warmpod.launcher.requests import EndRequests

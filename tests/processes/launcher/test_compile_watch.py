@@ -11,9 +11,10 @@ import pytest
 from launcher_process import Launcher, fake
 
 from support.waiting import wait_for
-from warmpod.launcher import compilers, policy
-from warmpod.launcher.caches import CacheWatch, Size, cache_directories, measure
-from warmpod.launcher.compilers import Compilers
+from warmpod.launcher import policy
+from warmpod.launcher.cache import compilers
+from warmpod.launcher.cache.compilers import Compilers
+from warmpod.launcher.cache.growth import CacheWatch, Size, cache_directories, measure
 from warmpod.launcher.gpus import gpus
 from warmpod.launcher.policy import cache_look_pause
 from warmpod.launcher.processes import Process

@@ -14,7 +14,7 @@ import pytest
 from launcher_process import Launcher, fake
 
 from warmpod.launcher.events import EventLog
-from warmpod.launcher.output import Output
+from warmpod.launcher.log.output import Output
 
 Launch = Callable[..., Launcher]
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from launcher_process import Launcher, fake
 
+from warmpod.launcher.invocation.reference import expanded, reference_command
 from warmpod.launcher.main import main
-from warmpod.launcher.reference import expanded, reference_command
 
 Launch = Callable[..., Launcher]
 SOON = {"mainloop.STEP_SECONDS": 0.05}

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from warmpod.compilecache.factors import Factors, differences, why_missed
-from warmpod.launcher.compilecache import KEPT_BY_POD
+from warmpod.launcher.cache.podcache import KEPT_BY_POD
 from warmpod.sidecar.timeline import NOT_TAKEN
 
 ROOT = Path(__file__).resolve().parents[3]

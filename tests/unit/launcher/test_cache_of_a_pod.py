@@ -14,13 +14,14 @@ from warmpod.compilecache import entry as entries
 from warmpod.compilecache.entry import EntryError
 from warmpod.compilecache.factors import Factors, key
 from warmpod.compilecache.layout import Store
-from warmpod.launcher import cachestore, compilecache
-from warmpod.launcher.cachedir import CacheDirectory, with_variables
-from warmpod.launcher.cachestate import Start, State, blames_cache, load, save, start
-from warmpod.launcher.cachestore import StoreClient
-from warmpod.launcher.compilecache import NOTHING_USED, CompileCache
+from warmpod.launcher.cache import podcache as compilecache
+from warmpod.launcher.cache import store as cachestore
+from warmpod.launcher.cache.directory import CacheDirectory, with_variables
+from warmpod.launcher.cache.podcache import NOTHING_USED, CompileCache
+from warmpod.launcher.cache.state import Start, State, blames_cache, load, save, start
+from warmpod.launcher.cache.store import StoreClient
+from warmpod.launcher.log.stages import Stage
 from warmpod.launcher.policy import Ending
-from warmpod.launcher.stages import Stage
 from warmpod.startup.names import CACHE_OUTCOMES
 
 FACTORS = Factors(image="i")

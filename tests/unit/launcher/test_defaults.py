@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from warmpod.launcher.command import Command
-from warmpod.launcher.defaults import Defaults, read_defaults, with_defaults
+from warmpod.launcher.invocation.command import Command
+from warmpod.launcher.invocation.defaults import Defaults, read_defaults, with_defaults
 
 WANTED = Defaults([["--performance-mode=throughput"], ["--sizes", "1", "2"]], {"VLLM_PLAN": "1"})
 ALL = {"engine/arg_utils.py": '"--performance-mode", "--sizes"', "envs.py": '"VLLM_PLAN"'}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from warmpod import reasons
-from warmpod.launcher.fit import Misfit, Parts, capability, misfits, numbers
+from warmpod.launcher.fit.rules import Misfit, Parts, capability, misfits, numbers
 
 H200 = ("NVIDIA H200",)
 

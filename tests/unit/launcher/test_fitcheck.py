@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from warmpod.launcher import fitcheck
 from warmpod.launcher.boot import Boot, BootLock
 from warmpod.launcher.events import EventLog
-from warmpod.launcher.fit import Parts
+from warmpod.launcher.fit import check as fitcheck
+from warmpod.launcher.fit.rules import Parts
 from warmpod.launcher.policy import Ending
 
 OLD_DRIVER = Parts(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from warmpod.launcher.fitparts import read_parts
+from warmpod.launcher.fit.parts import read_parts
 
 # Of torch 2.11.0 from PyPI.
 TORCH = """from typing import Optional

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from warmpod.launcher.command import Command, with_options
 from warmpod.launcher.guard import DEV_PATHS, DevGuard, is_dev_path
-from warmpod.launcher.sleeping import able_to_sleep, write_key
-from warmpod.launcher.stages import Slept, findings
+from warmpod.launcher.invocation.command import Command, with_options
+from warmpod.launcher.invocation.sleeping import able_to_sleep, write_key
+from warmpod.launcher.log.stages import Slept, findings
 
 KEY = b"the key"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from warmpod.launcher.hardware import Hardware, features, from_kernel, from_query
+from warmpod.launcher.cache.hardware import Hardware, features, from_kernel, from_query
 from warmpod.launcher.nvidia import parse
 
 CLOSED = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5 22:23:56 UTC 2024\n"

@@ -9,9 +9,9 @@ import pytest
 
 from warmpod import reasons
 from warmpod.launcher.events import EventLog
-from warmpod.launcher.failures import REASONS
-from warmpod.launcher.output import Listener
-from warmpod.launcher.stages import Failure, findings
+from warmpod.launcher.log.failures import REASONS
+from warmpod.launcher.log.output import Listener
+from warmpod.launcher.log.stages import Failure, findings
 
 VALIDATION = (
     "[type=value_error, input_value=ArgsKwargs((), {'model': '/m'}), input_type=ArgsKwargs]"

@@ -15,11 +15,11 @@ import pytest
 
 from warmpod import commandline, compilecache, inuse, protocol
 from warmpod.launcher import events as events_module
-from warmpod.launcher import output as output_module
 from warmpod.launcher.boot import was_warm
 from warmpod.launcher.drain import in_flight
 from warmpod.launcher.events import EventLog
-from warmpod.launcher.output import (
+from warmpod.launcher.log import output as output_module
+from warmpod.launcher.log.output import (
     MAX_FINDINGS,
     MAX_LATE_COMPILES,
     MAX_LINE_BYTES,
@@ -27,6 +27,7 @@ from warmpod.launcher.output import (
     Listener,
     Output,
 )
+from warmpod.launcher.log.stages import LateCompile, Stage, clean, findings
 from warmpod.launcher.policy import (
     Ending,
     GiveUp,
@@ -36,7 +37,6 @@ from warmpod.launcher.policy import (
     worker_death_ends_boot,
 )
 from warmpod.launcher.processes import Process, below, is_engine_process, parse_stat, read_process
-from warmpod.launcher.stages import LateCompile, Stage, clean, findings
 from warmpod.launcher.watch import EngineProcesses
 
 PACKAGE = Path(events_module.__file__).parent

@@ -10,7 +10,7 @@ from typing import get_args
 import pytest
 
 from warmpod.api.weights import Loader
-from warmpod.launcher.loaders import LOADERS, Choice, choose
+from warmpod.launcher.invocation.loaders import LOADERS, Choice, choose
 
 SOURCES = {
     "__init__.py": '"runai_streamer" "fastsafetensors" "sharded_state" "tensorizer"',

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from warmpod.launcher.command import Command
-from warmpod.launcher.vllm_command import NoForkError, Program, changed, program_of
+from warmpod.launcher.invocation.command import Command
+from warmpod.launcher.invocation.vllm_command import NoForkError, Program, changed, program_of
 
 
 @pytest.fixture

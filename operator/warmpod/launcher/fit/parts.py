@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from warmpod.launcher.files import text_of
-from warmpod.launcher.fit import Parts, numbers
+from warmpod.launcher.fit.rules import Parts, numbers
+from warmpod.launcher.invocation.vllm_command import NoForkError, first_line, interpreter_of
 from warmpod.launcher.nvidia import kernel_module
-from warmpod.launcher.vllm_command import NoForkError, first_line, interpreter_of
 
 # Of driver packages, of the toolkit for containers, and of the compatibility packages in images.
 _LIBRARY_DIRECTORIES = (

@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 
-from warmpod.launcher.command import Command
+from warmpod.launcher.invocation.command import Command
 
 _REFERENCE = re.compile(r"\$\$|\$\(([^)]*)\)")
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from warmpod.launcher.command import Command, with_options
 from warmpod.launcher.console import say
+from warmpod.launcher.invocation.command import Command, with_options
 from warmpod.protocol import DEV_KEY_FILE, RUN_DIR_VARIABLE
 
 DEV_MODE_VARIABLE = "VLLM_SERVER_DEV_MODE"

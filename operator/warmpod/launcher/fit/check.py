@@ -8,9 +8,9 @@ from dataclasses import asdict
 
 from warmpod.launcher.boot import Boot
 from warmpod.launcher.console import say
-from warmpod.launcher.fit import misfits
-from warmpod.launcher.fitparts import read_parts
-from warmpod.launcher.stages import Failure
+from warmpod.launcher.fit.parts import read_parts
+from warmpod.launcher.fit.rules import misfits
+from warmpod.launcher.log.stages import Failure
 
 
 def check_fit(boot: Boot, environment: Mapping[str, str]) -> threading.Thread:

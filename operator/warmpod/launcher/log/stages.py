@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from warmpod.launcher.failures import rule_for
+from warmpod.launcher.log.failures import rule_for
 
 LINE_CHARACTERS = 300
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")

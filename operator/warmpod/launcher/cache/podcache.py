@@ -16,13 +16,13 @@ from typing import Any
 
 from warmpod.compilecache.entry import Entry, EntryError
 from warmpod.compilecache.layout import Store
-from warmpod.launcher import cachestore
-from warmpod.launcher.cachedir import CacheDirectory, image_homes
-from warmpod.launcher.cachestate import STATE_FILE, Start, State, load, save, start
-from warmpod.launcher.cachestore import Outcome, StoreClient, factors_of
-from warmpod.launcher.command import Command
+from warmpod.launcher.cache import store as cachestore
+from warmpod.launcher.cache.directory import CacheDirectory, image_homes
+from warmpod.launcher.cache.state import STATE_FILE, Start, State, load, save, start
+from warmpod.launcher.cache.store import Outcome, StoreClient, factors_of
 from warmpod.launcher.console import say
-from warmpod.launcher.stages import Stage
+from warmpod.launcher.invocation.command import Command
+from warmpod.launcher.log.stages import Stage
 
 KEPT_BY_POD = "each pod compiles for itself"
 NOTHING_USED = "the engine found nothing in it that it can use"

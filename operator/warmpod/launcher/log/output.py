@@ -18,8 +18,8 @@ from typing import Any
 
 from warmpod.launcher.console import say
 from warmpod.launcher.events import EventLog
+from warmpod.launcher.log.stages import Failure, Finding, LateCompile, Slept, Stage, clean, findings
 from warmpod.launcher.policy import phase_after, reason_in_phase
-from warmpod.launcher.stages import Failure, Finding, LateCompile, Slept, Stage, clean, findings
 
 CHUNK_BYTES = 65536
 MAX_LINE_BYTES = 65536

@@ -17,11 +17,11 @@ from warmpod.compilecache import layout
 from warmpod.compilecache.entry import Entry, EntryError, GoneError
 from warmpod.compilecache.factors import Factors, is_key, key, why_missed
 from warmpod.compilecache.layout import Store
-from warmpod.launcher.cachedir import CacheDirectory
-from warmpod.launcher.caches import measure
-from warmpod.launcher.command import Command
+from warmpod.launcher.cache.directory import CacheDirectory
+from warmpod.launcher.cache.growth import measure
+from warmpod.launcher.cache.hardware import hardware
 from warmpod.launcher.console import say
-from warmpod.launcher.hardware import hardware
+from warmpod.launcher.invocation.command import Command
 
 # Where an image of the engine has entries that were put into it.
 BAKED = Path("/usr/share/warmpod/compile-cache")

@@ -9,9 +9,9 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from warmpod.launcher.command import Command, with_options
 from warmpod.launcher.console import say
-from warmpod.launcher.installed import installed
+from warmpod.launcher.invocation.command import Command, with_options
+from warmpod.launcher.invocation.installed import installed
 
 # Where vLLM defines its options, and the variables that it reads: 0.26 to 0.33.
 _SOURCES = ("engine/arg_utils.py", "envs.py")

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from warmpod.commandline import leading
-from warmpod.launcher.command import with_options
-from warmpod.launcher.installed import Engine, installed
+from warmpod.launcher.invocation.command import with_options
+from warmpod.launcher.invocation.installed import Engine, installed
 
 BY_ITSELF = "Auto"
 

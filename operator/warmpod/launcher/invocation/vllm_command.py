@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from warmpod.launcher.command import Command
+from warmpod.launcher.invocation.command import Command
 
 NAME = "vllm"
 # The kernel reads as much of a script's first line (execve(2)).

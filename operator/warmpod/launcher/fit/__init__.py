@@ -1,0 +1,1 @@
+"""Whether driver, GPU, CUDA, torch and vLLM fit together."""

@@ -1,0 +1,1 @@
+"""How a boot is called: vLLM's command, and what is added to it."""

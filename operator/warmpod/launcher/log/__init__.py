@@ -1,0 +1,1 @@
+"""What the engine says: passed on, and understood."""
