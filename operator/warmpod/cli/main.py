@@ -178,7 +178,7 @@ def plan(
 def pack(
     source: Annotated[
         str,
-        typer.Argument(help="A model's directory, or hf://ORGANISATION/NAME[@REVISION]."),
+        typer.Argument(help="A model's directory, or hf://ORGANISATION/NAME\\[@REVISION]."),
     ],
     destination: Annotated[
         str,

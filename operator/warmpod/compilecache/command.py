@@ -39,7 +39,8 @@ _RANKS = {
 # that are its HTTP server's.
 _IGNORED_OPTIONS = _any_of(
     """
-    allow(ed)?-.* api-.* chat-template.* data-parallel-(?!size$).* disable-(log|uvicorn)-.*
+    allow(ed)?-.* api-.* chat-template.* data-parallel-(?!size$).* device-memory-utilization
+    disable-(log|uvicorn)-.*
     disable-(access-log-for-endpoints|fastapi-docs|frontend-multiprocessing)
     distributed-executor-backend download-dir dp[a-z]+ enable-(auto-tool-choice|flashinfer-autotune)
     enable-force-include-usage enable-log-.* enable-prefix-caching enable-prompt-tokens-details

@@ -29,6 +29,7 @@ def of(*options: str) -> dict[str, str]:
         (["--cache-threshold", "-1"], ["--cache-threshold=-1"]),
         ([], ["--port=1", "--host", "h", "--api-key", "k", "l", "--seed=3"]),
         ([], ["--served-model-name", "a", "b", "--gpu-memory-utilization=0.3"]),
+        ([], ["--device-memory-utilization=0.3"]),
         ([], ["--enable-prefix-caching", "--no-enable-prefix-caching", "--load-format=x"]),
         ([], ["--no-enable-log-requests", "--ssl-keyfile=k", "--middleware=m", "-dpr", "3"]),
         ([], ["-tp", "2", "--pipeline_parallel_size=3"]),

@@ -98,13 +98,13 @@ def compare(made: Iterable[str], told: Iterable[str]) -> None:
 
 
 def test_of_misses() -> None:
-    made = made_in("compilecache.py", "cachestore.py")
+    made = made_in("cache/podcache.py", "cache/store.py")
     assert len(made) >= 9
     told = explained("| why it was a miss | what to do |")
     compare({*made, *of_factors(), NOT_TAKEN}, told)
 
 
 def test_of_plain_starts() -> None:
-    made = made_in("starter.py", "forks.py", "vllm_command.py", "forkserver/__main__.py")
+    made = made_in("starter.py", "forks.py", "invocation/vllm_command.py", "forkserver/__main__.py")
     assert len(made) >= 16
     compare(made, explained("| reason | what to do |"))

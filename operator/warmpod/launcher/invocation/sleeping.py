@@ -16,7 +16,7 @@ DEV_MODE_VARIABLE = "VLLM_SERVER_DEV_MODE"
 _SLEEP_MODE = "--enable-sleep-mode"
 _GUARD = "--middleware=warmpod.launcher.guard.DevGuard"
 # Where the package `warmpod` lies, for the engine's own Python.
-_PACKAGES = Path(__file__).parents[2]
+_PACKAGES = Path(__file__).parents[3]
 
 
 def able_to_sleep(command: Command, run_dir: Path) -> Command:
@@ -26,7 +26,7 @@ def able_to_sleep(command: Command, run_dir: Path) -> Command:
     he has them. Raises OSError if the key cannot be written.
     """
     if DEV_MODE_VARIABLE in command.environment:
-        say(f"{DEV_MODE_VARIABLE} is set in spec.engine.env, so its endpoints are not guarded")
+        say(f"{DEV_MODE_VARIABLE} is set already, so its endpoints are not guarded")
         return replace(command, argv=with_options(command.argv, _SLEEP_MODE))
     write_key(run_dir)
     return replace(
