@@ -8,7 +8,7 @@ import pytest
 
 from support.api import Api, JsonObject
 from support.models import ModelView, warm_model, with_engine
-from support.traffic import complete
+from support.traffic import first_answer
 
 Create = Callable[[JsonObject], ModelView]
 
@@ -38,7 +38,7 @@ def test_random_user_with_a_read_only_root(create: Create, namespace: str) -> No
     )
     view = create(model)
     view.wait_ready()
-    assert complete(view.service_url(), "random") != ""
+    assert first_answer(view.service_url(), "random") != ""
 
 
 @pytest.mark.namespace_labels(RESTRICTED)

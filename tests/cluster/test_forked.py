@@ -17,6 +17,8 @@ from support.waiting import wait_until
 
 KILLS = 20
 
+pytestmark = pytest.mark.alone
+
 
 def starts(node: Node, pod: JsonObject) -> list[JsonObject]:
     """What the launcher tells of how it has started each boot."""

@@ -8,7 +8,7 @@ import pytest
 
 from support.api import Api, JsonObject
 from support.models import ModelView, condition_of, warm_model
-from support.traffic import complete
+from support.traffic import first_answer
 
 Create = Callable[[JsonObject], ModelView]
 
@@ -38,7 +38,7 @@ def test_medium(create: Create, namespace: str, weights: JsonObject, reason: str
         "progress": "1/1 resident",
         "failed": [],
     }
-    assert complete(view.service_url(), "medium") != ""
+    assert first_answer(view.service_url(), "medium") != ""
 
 
 def test_model_is_always_mounted_at_the_same_path(api: Api, create: Create, namespace: str) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import requests
 
 from support.background import Background
+from support.waiting import wait_until
 
 
 @dataclass
@@ -28,6 +29,19 @@ class Traffic(Background):
             self.failures.append(f"{time.time():.3f}: {error!r}")
         else:
             self.succeeded += 1
+
+
+def first_answer(url: str, model: str, within_s: float = 30.0) -> str:
+    """As `complete`, where it does not matter when the node's proxy has learned of the endpoint: a
+    busy node takes seconds."""
+
+    def answered() -> str | None:
+        try:
+            return complete(url, model)
+        except requests.ConnectionError:
+            return None
+
+    return str(wait_until(f"{url} answers", answered, timeout_s=within_s))
 
 
 def complete(url: str, model: str, *, timeout_s: float = 10.0) -> str:
