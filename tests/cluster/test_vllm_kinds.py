@@ -81,13 +81,6 @@ def everything() -> JsonObject:
     return spec
 
 
-def two_ranks() -> JsonObject:
-    """Each has half of every matrix, in a process of its own."""
-    spec = spec_of(WEIGHTS_TINY)
-    spec["engine"]["args"].append("--tensor-parallel-size=2")
-    return spec
-
-
 def chat_kind(name: str, spec: JsonObject) -> Kind:
     """Asked for what any chat model is asked for."""
     return Kind(
@@ -133,7 +126,6 @@ KINDS = (
     ),
     chat_kind("4 bits by GPTQ", spec_of(WEIGHTS_GPTQ)),
     chat_kind("4 bits by AWQ", spec_of(WEIGHTS_AWQ)),
-    chat_kind("two ranks", two_ranks()),
     Kind(
         "embedding model",
         spec_of(WEIGHTS_EMBEDDING),
