@@ -20,12 +20,13 @@ from pathlib import Path
 from typing import Any
 
 import tiny_model
+import tiny_packed
 
 JsonObject = dict[str, Any]
 SHARD_BYTES = 4 * 2**30
 SPREAD = 0.02
 SEED = 2024
-PACKED, GROUP = 8, 128  # 4-bit numbers in a word; of one scale
+PACKED, GROUP = tiny_packed.IN_A_WORD, 128  # 4-bit numbers in a word; of one scale
 RANK = 16  # of the adapter
 ADAPTED = ("q_proj", "v_proj")
 
@@ -62,10 +63,7 @@ class Form(Enum):
 
 # What a checkpoint says of itself, by which vLLM chooses its kernels.
 QUANTISATION: dict[Form, JsonObject] = {
-    Form.GPTQ: {"quant_method": "gptq", "bits": 4, "group_size": GROUP, "desc_act": False}
-    | {"sym": True, "lm_head": False},
-    Form.AWQ: {"quant_method": "awq", "bits": 4, "group_size": GROUP, "zero_point": True}
-    | {"version": "gemm"},
+    form: tiny_packed.METHODS[form.value] | {"group_size": GROUP} for form in (Form.GPTQ, Form.AWQ)
 }
 
 
@@ -73,12 +71,13 @@ class Content(Enum):
     RANDOM = "random"
     ONES = "ones"
     WORDS = "words"  # eight random numbers each
-    ZEROS = "zeros"  # eight times the middle of what four bits can say
+    GPTQ_ZEROS = "gptq"  # eight times the middle of what four bits can say, as the form writes it
+    AWQ_ZEROS = "awq"
     SCALES = "scales"  # with which the numbers spread as far as random ones
     GROUPS = "groups"  # of which group each input is
 
 
-_WORDS = (Content.WORDS, Content.ZEROS, Content.GROUPS)
+_WORDS = (Content.WORDS, Content.GPTQ_ZEROS, Content.AWQ_ZEROS, Content.GROUPS)
 
 
 @dataclass(frozen=True)
@@ -170,7 +169,7 @@ def _matrix(name: str, inputs: int, outputs: int, form: Form) -> Iterator[Tensor
     words = (inputs // PACKED, outputs) if form is Form.GPTQ else (inputs, outputs // PACKED)
     groups = inputs // GROUP
     yield Tensor(f"{name}.qweight", words, Content.WORDS)
-    yield Tensor(f"{name}.qzeros", (groups, outputs // PACKED), Content.ZEROS)
+    yield Tensor(f"{name}.qzeros", (groups, outputs // PACKED), Content(form.value))
     yield Tensor(f"{name}.scales", (groups, outputs), Content.SCALES)
     if form is Form.GPTQ:
         yield Tensor(f"{name}.g_idx", (inputs,), Content.GROUPS)
@@ -202,10 +201,9 @@ def _write_tensors(shard: Iterable[Tensor], path: Path) -> None:
             case Content.ONES:
                 return torch.ones(dimensions, dtype=torch.bfloat16)
             case Content.SCALES:
-                # 16 numbers that are as likely as one another spread by 4.6.
-                return torch.full(dimensions, SPREAD / 4.6, dtype=torch.bfloat16)
-            case Content.ZEROS:
-                return torch.full(dimensions, 0x77777777, dtype=kind)
+                return torch.full(dimensions, tiny_packed.SCALE, dtype=torch.bfloat16)
+            case Content.GPTQ_ZEROS | Content.AWQ_ZEROS:
+                return torch.full(dimensions, tiny_packed.ZEROS[tensor.content.value], dtype=kind)
             case Content.GROUPS:
                 return torch.arange(*dimensions, dtype=kind) // GROUP
             case Content.WORDS:
